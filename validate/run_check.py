@@ -37,7 +37,9 @@ _MOST_MISSING = 20
 
 @keywords(CheckOptions)
 def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Report:
-    """Report whether shards will train, and what is wrong if they will not. If none can be read, there is no verdict.
+    """Report whether shards will train, and what is wrong if they will not.
+
+    If no shard can be read, there is no verdict.
 
     Args:
         urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
@@ -111,7 +113,10 @@ def _chosen_readers(options: CheckOptions, join: JoinedCheck | None) -> ChosenRe
 
 
 def _advice_with_join(join: JoinedCheck, judged: Context, invocation: Invocation) -> list[Advice]:
-    """Return advice on shards and a table. A repair would judge the samples without the fields of the table."""
+    """Return advice on shards and a table.
+
+    It suggests no repair: a repair would judge the samples without the fields of the table.
+    """
     advice = join.advice(judged.readers[0].name, invocation)
     if not advice and judged.arguments is not None:
         return advise_training(judged)

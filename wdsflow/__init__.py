@@ -1,4 +1,6 @@
-"""Prove that WebDataset shards will train, before you book a GPU; repair and filter them; feed OpenCLIP from them.
+"""Prove that WebDataset shards will train, before you book a GPU.
+
+Also repairs and filters them, and feeds OpenCLIP from them.
 
 Names are imported on first use: `import wdsflow` is fast and needs neither torch nor webdataset.
 """

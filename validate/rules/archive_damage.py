@@ -122,7 +122,10 @@ class DamagedHeader(TallyRule):
 
 
 def never_reached(shard: ShardEvidence) -> str:
-    """Describe the members that readers never reach: "12 valid members (4 samples) after it are never read"."""
+    """Describe the valid members that readers never reach; "" if there are none.
+
+    Such as "12 valid members (4 samples) after it are never read".
+    """
     if not shard.beyond:
         return ""
     members = how_many(shard.beyond, "valid member")
@@ -363,7 +366,7 @@ class Unreadable(TallyRule):
         return Repair(shard.error_fix) if shard.error_fix else None
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield a finding for each shard, but only one for all shards that need the same missing library."""
+        """Yield one finding per shard, but a single one for shards that miss the same library."""
         by_library: dict[str, list[Finding]] = {}
         for finding in super().check(context):
             if finding.repair is None:

@@ -40,7 +40,11 @@ class Undecodable(ImageLossRule):
     says = "{n:image} cannot be decoded{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return the tally without cut images, and without its place, which may be of a cut image."""
+        """Return the tally of undecodable images, without truncated ones.
+
+        If some images are truncated, the tally has no location: it may be that of a truncated
+        image.
+        """
         tally = shard.tally("image.undecodable")
         cut = shard.tally("image.cut").count
         return tally if not cut else Tally(tally.count - cut) if tally.count > cut else Tally()

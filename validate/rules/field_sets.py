@@ -112,7 +112,7 @@ class MixedExtensions(Rule):
 
 
 def _lost_by_other_names(context: Context, reader: Reader, name: str, names: set[str]) -> int:
-    """Return how many samples a reader loses because images have one of some names, and not this one."""
+    """Return how many samples a reader loses because images have one of ``names``, not ``name``."""
 
     def fixed_part(part: Part) -> Part:
         if part.suffix in names and part.suffix != name:

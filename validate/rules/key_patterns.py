@@ -142,7 +142,10 @@ class SplitFolders(TallyRule):
     says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Compare only the first key of each shape: if its base name is in two folders, those of the others are."""
+        """Return the samples split over two folders, judged by the first key of each shape.
+
+        If the base name of that key is in two folders, so are those of the others.
+        """
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)

@@ -109,7 +109,10 @@ class UpperCase(LossRule):
     says = "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets and Ray Data"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
-        """Return the larger loss, before and after the reader has columns, whose names may be in upper case."""
+        """Return the larger of the losses before and after the reader has columns.
+
+        The names of columns may be in upper case.
+        """
         return max(
             loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader))
         )

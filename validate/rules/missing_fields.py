@@ -74,7 +74,10 @@ class MissingEverywhere(Rule):
     def _finding(
         self, context: Context, role: Role, names: tuple[str, ...], readers: list[str], layout: str
     ) -> Finding:
-        """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
+        """Return the finding for one role that no sample has.
+
+        ``layout`` is a remark on the layout of the set.
+        """
         present = _present_fields(context)
         substitute = _substitute(context, role, names, present, readers)
         fields = ", ".join(escape(name, _MOST_LETTERS) for name in present[:_MOST_FIELDS])
@@ -95,7 +98,10 @@ class MissingEverywhere(Rule):
 
 
 class PartialLoss(Rule):
-    """A rule about samples without a field: those that have a field to use instead, or those that have none."""
+    """A rule about samples without a field.
+
+    It concerns either those that have a field to use instead, or those that have none.
+    """
 
     # Each splits samples.
     requires = ("W006", "W012", "W022", "W029", "W030")
@@ -129,7 +135,10 @@ class PartialLoss(Rule):
             yield self._finding(context, group, is_error=is_error)
 
     def _finding(self, context: Context, group: "list[_Incomplete]", *, is_error: bool) -> Finding:
-        """Return the finding for the same samples of some readers; ``is_error``: one of them loses too many."""
+        """Return the finding for the same samples of some readers.
+
+        ``is_error``: one of the readers loses too many.
+        """
         names = [item.needs.reader.name for item in group]
         ended = [item.needs.reader.name for item in group if _ends(context, item)]
         samples = group[0].samples
@@ -209,7 +218,10 @@ def field_phrase(names: tuple[str, ...]) -> str:
 
 
 def _effect(context: Context, readers: list[str]) -> str:
-    """Return what it means for the run: ": OpenCLIP 3.3.0 hangs"; "" where samples are lost and nothing else happens."""
+    """Return the effect on the run; "" if samples are lost and nothing else happens.
+
+    Such as ": OpenCLIP 3.3.0 hangs".
+    """
     hanging = []
     ending = []
     for name in readers:
@@ -283,7 +295,7 @@ def _substitute(
 
 
 def _best_extension(context: Context, role: Role, present: list[str]) -> str:
-    """Return the field with an extension of captions or images, the most usual one; "" if there is none."""
+    """Return the field with the most usual image or caption extension; "" if there is none."""
     extensions = [name for name in _EXTENSIONS[role] if name not in ("json", "jsn")]
     empty = empty_fields(context.evidence.shards)
     # Field -> its rank.
@@ -330,7 +342,10 @@ class _Incomplete(NamedTuple):
 
 
 def _ends(context: Context, item: _Incomplete) -> bool:
-    """Return whether a reader raises at such samples, or because the first samples differ in fields."""
+    """Return whether a reader raises because of such samples.
+
+    It raises at them, or because the first samples differ in fields.
+    """
     reader = item.needs.reader
     if crashes(context, reader, item.samples.shape):
         return True

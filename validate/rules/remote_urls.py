@@ -53,7 +53,10 @@ class UnopenedUrls(Rule):
                 yield from self._of_shards(context.evidence.shards, reader)
 
     def _of_command(self, arguments: Arguments, reader: Reader) -> Iterator[Finding]:
-        """Yield the findings on what a training command names, wherever the shards are that were scanned."""
+        """Yield findings on the data of a training command that its reader cannot open.
+
+        It does not matter which shards were scanned.
+        """
         options = {"--train-data": arguments.train_data, "--val-data": arguments.val_data}
         for option, data in options.items():
             patterns = data.split("::") if data else []

@@ -173,7 +173,10 @@ class SharedKeys(Rule):
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:
-    """Yield shards whose sketch overlaps with that of an earlier shard, each once, as (earlier, later)."""
+    """Yield pairs of shards with overlapping sketches, as (earlier, later).
+
+    Each later shard is in one pair.
+    """
     owner: dict[int, ShardEvidence] = {}
     for shard in context.evidence.shards:
         values: tuple[int, ...] = getattr(shard, sketch)
@@ -191,7 +194,10 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
 
 
 def _cut_short(shard: ShardEvidence) -> bool:
-    """Return whether dots have cut most keys of a shard, so that they may be equal only because of that."""
+    """Return whether dots have cut most keys of a shard.
+
+    Such keys may be equal only because they were cut.
+    """
     samples = 0
     cut = 0
     for item in shard.runs.counted():
@@ -245,7 +251,10 @@ class SplitSample(Rule):
 
 
 def _is_one_sample(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:
-    """Return whether two runs of one key, at the end of a shard and at the start of the next, are one sample."""
+    """Return whether two runs of one key are one sample split over two shards.
+
+    One run is at the end of a shard, the other at the start of the next.
+    """
     if not fields_in(tail.shape).isdisjoint(fields_in(head.shape)):
         return False
     # Not the parts of several samples whose keys a dot cuts to the same (W010).
@@ -306,7 +315,7 @@ class DottedKey(LossRule):
 
 
 def _in_several_runs(context: Context, reader: Reader, shard: ShardEvidence) -> int:
-    """Return how many runs a reader drops that would be usable if those with dots in their names were one."""
+    """Return how many dropped runs would be usable if dotted runs were one sample."""
     dotted = [item for item in folded(context, reader, shard) if _is_dotted(shard, item.shape)]
     if any(context.usable(reader, item.shape) for item in dotted):
         return 0

@@ -1,4 +1,4 @@
-"""Incomplete sets of shards, wrong files next to them, and machines with too little memory for them."""
+"""Incomplete sets of shards, wrong files next to them, and machines with too little memory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -79,7 +79,10 @@ class WrongSidecar(Rule):
 
 
 def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
-    """Return the commands that write files again, for all kinds of a folder at once, or remove those without a shard."""
+    """Return the commands that fix wrong files next to shards.
+
+    They write the files again, all kinds of a folder at once, or remove those without a shard.
+    """
     groups: dict[tuple[str, _FixMethod], list[SidecarFact]] = {}
     for fact in facts:
         if fact.files:
@@ -109,7 +112,10 @@ def _removal(folder: str, files: Sequence[str]) -> Repair:
 
 
 def _writing(folder: str, facts: Sequence[SidecarFact], *, restart: bool) -> Repair:
-    """Return the command that writes files next to shards again; ``restart``: those of others as well."""
+    """Return the command that writes files next to shards again.
+
+    ``restart``: also those that wdsflow did not write.
+    """
     kinds = [kind for kind in KINDS if any(kind in fact.kinds for fact in facts)]
     words = ["wdsflow index", quote_path(folder), *(f"--{kind}" for kind in kinds)]
     if not restart:

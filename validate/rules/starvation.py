@@ -72,7 +72,10 @@ class NothingPasses(Rule):
 
 
 def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
-    """Return the setting with which every worker gets batches; None if the set is smaller than one batch."""
+    """Return the setting with which every worker gets batches.
+
+    None if the set is smaller than one batch.
+    """
     reader = context.reader_named(forecast.reader)
     usable = context.usable_samples(forecast.reader)
     setting = next(working_settings(context.evidence, reader, arguments, usable), None)

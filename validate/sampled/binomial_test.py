@@ -22,7 +22,9 @@ _HALVINGS = 60
 
 
 def looks(error: float, limit: float) -> Iterator[tuple[int, float]]:
-    """Yield the numbers of draws after which the test looks, and the error that it may spend on "proven" there.
+    """Yield the numbers of draws after which the test looks, each with its share of the error.
+
+    This is the error that the test may spend on "proven" at that look.
 
     The first look that can prove is the first at which a set without a lost sample passes. The
     errors are error / 2, error / 4 and so on.
@@ -59,7 +61,10 @@ def decide(
 
 
 def at_most(lost: int, draws: int, share: float) -> float:
-    """Return the probability of at most ``lost`` lost samples among the draws, if ``share`` of all are lost."""
+    """Return the probability of at most ``lost`` lost samples among the draws.
+
+    ``share`` is the share of all samples that is lost.
+    """
     if lost >= draws or share <= 0:
         return 1.0
     if share >= 1:
@@ -76,7 +81,10 @@ def at_most(lost: int, draws: int, share: float) -> float:
 
 
 def upper_bound(lost: int, draws: int, error: float) -> float:
-    """Return the bound of Clopper and Pearson: the largest share under which so few lost samples have this probability."""
+    """Return the Clopper-Pearson upper bound on the share of lost samples.
+
+    It is the largest share for which so few lost samples have the probability ``error``.
+    """
     low = lost / draws
     high = 1.0
     for _ in range(_HALVINGS):

@@ -40,7 +40,7 @@ _LEAST_CONFIDENCE = 0.5
 def sampled_check(
     urls: str | Sequence[str], sampled: SampledOptions, options: CheckOptions
 ) -> SampledReport:
-    """Draw and judge random samples until the share of lost ones is known to be below or above a limit.
+    """Draw and judge random samples until the lost share is known to be below or above a limit.
 
     Samples of a shard that cannot be read, or whose tar is damaged, count as lost.
 
@@ -99,7 +99,10 @@ def sampled_check(
 
 
 def _readable_in_parts(urls: str | Sequence[str]) -> list[Shard]:
-    """Return the shards of a check. Raises WrongSampling if a sample of one cannot be read alone."""
+    """Return the shards of a check.
+
+    Raises WrongSampling if a sample of one cannot be read alone.
+    """
     shards = expand_existing(urls, allow_pipe=True)
     if any(url.is_pipe for url in shards):
         raise WrongSampling(
@@ -109,7 +112,10 @@ def _readable_in_parts(urls: str | Sequence[str]) -> list[Shard]:
 
 
 def scan_drawn(url: Shard, options: ScanOptions, *, position: float) -> ShardEvidence:
-    """Scan one sample of a shard as if it were alone; ``position``: from 0, the first, to below 1, the last."""
+    """Scan one sample of a shard as if it were alone.
+
+    ``position`` is from 0, the first sample, to below 1, the last.
+    """
     samples = _samples_of(url)
     if samples.damage or not samples.ranges:
         shard = ShardEvidence(url)
@@ -174,7 +180,10 @@ def _samples_of(url: Shard) -> _ShardSamples:
 
 
 def _listed_counts(urls: Sequence[Shard]) -> list[int] | None:
-    """Return how many samples ``sizes.json`` next to the shards lists for each; None if it does not list all of them."""
+    """Return the number of samples of each shard, from ``sizes.json`` next to it.
+
+    None unless all shards are listed.
+    """
     folders: dict[str, dict[str, int]] = {}
     counts = []
     for url in urls:

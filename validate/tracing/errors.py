@@ -24,7 +24,7 @@ _PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-
 
 
 def _library_folders() -> tuple[str, ...]:
-    """Return the folders of Python, of this environment, and of this package, where no code of the user is."""
+    """Return folders without user code: those of Python, this environment and wdsflow."""
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     folders.append(os.path.dirname(str(wdsflow.__file__)))
     real_folders = {os.path.realpath(folder) for folder in folders}
@@ -60,7 +60,9 @@ def _text_of(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the innermost line of the user's own code that an error passed through: "train.py:31"; "" if none.
+    """Return the innermost line of the user's code that an error passed through; "" if none.
+
+    Such as "train.py:31".
 
     An error in a worker process of torch has the worker's traceback in its text.
     """
@@ -90,7 +92,10 @@ def own_line(file: str, number: int | None) -> str:
 
 
 def code_line(thing: object) -> str:
-    """Return the line where a function, generator or class of the user begins, or that of an argument of a stage; "" if none."""
+    """Return the line where a user's function, generator or class begins; "" if none.
+
+    If a stage has no such line, that of one of its arguments.
+    """
     for function in _functions_of(thing):
         code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
         if isinstance(code, CodeType):
@@ -101,7 +106,11 @@ def code_line(thing: object) -> str:
 
 
 def _functions_of(thing: object) -> Iterator[object]:
-    """Yield what may have the code of a stage: itself, the function in a partial, its arguments, its class; and their methods."""
+    """Yield the objects that may have the code of a stage.
+
+    These are the stage, the function in a partial, the arguments and the class, each with its
+    methods ``__iter__`` and ``__call__``.
+    """
     keywords = getattr(thing, "keywords", {})
     arguments = [*positional(thing), *named(thing).values(), *keywords.values()]
     for owner in (thing, getattr(thing, "func", None), *arguments, type(thing)):

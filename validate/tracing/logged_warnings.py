@@ -1,4 +1,7 @@
-"""Counts the warnings that stages log while they run: they suggest errors that a stage swallows without a handler."""
+"""Counts the warnings that stages log while they run.
+
+They suggest errors that a stage swallows without a handler.
+"""
 
 import logging
 import threading
@@ -12,7 +15,10 @@ from .trace_run import TraceRun
 
 @contextmanager
 def counting_warnings(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
-    """Count logs and warnings of a thread, at the stage that runs then; restore loggers and warnings afterwards."""
+    """Count logs and warnings of a thread for the stage that runs at that time.
+
+    Loggers and warnings are restored afterwards.
+    """
     handler = _StageHandler(run, thread)
     show_before = warnings.showwarning
 

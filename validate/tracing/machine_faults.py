@@ -1,4 +1,4 @@
-"""Whether a missing requirement of this machine caused an error: memory, disk, open files or a GPU."""
+"""Whether an error is due to this machine: no memory, disk space, open files or GPU."""
 
 import errno
 import os
@@ -27,7 +27,10 @@ _DATA_ERRORS = (LookupError, UnicodeError, TypeError)
 
 
 def machine_fault(error: BaseException) -> str:
-    """Return the missing requirement that caused an error, such as "this machine has no GPU"; "" otherwise."""
+    """Return the missing requirement that caused an error; "" if there is none.
+
+    Such as "this machine has no GPU".
+    """
     if is_out_of_memory(error) or "can't start new thread" in str(error):
         return _NO_MEMORY
     for cause in chain(error):
@@ -42,7 +45,7 @@ def machine_fault(error: BaseException) -> str:
 
 
 def _program_output(error: BaseException) -> bytes:
-    """Return the standard error of a program that was run and failed, if the user's code has kept it."""
+    """Return the standard error of a program that failed, if the user's code captured it."""
     if not hasattr(error, "returncode"):
         return b""
     output = getattr(error, "stderr", None)

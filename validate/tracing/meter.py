@@ -136,7 +136,10 @@ class Meter(Iterator[object]):
 
 
 def metered(run: TraceRun, index: int) -> Call:
-    """Return a function that runs stage ``index`` on a source, as often as it is called, with a meter on its output."""
+    """Return a function that runs stage ``index`` with a meter on its output.
+
+    It can be called several times, each time with a source.
+    """
     step = run.chain.steps[index]
     call: Call | None = None
 

@@ -1,4 +1,7 @@
-"""The stages of a pipeline, without an import of webdataset or torch: what kind they are, their names and arguments."""
+"""The stages of a pipeline: their kinds, names and arguments.
+
+Neither webdataset nor torch is imported.
+"""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -139,7 +142,7 @@ def draws_shards(source: object) -> bool:
 
 
 def repetition(pipeline: object) -> tuple[bool, bool]:
-    """Return whether a pipeline repeats endlessly, and whether it still ends after a pass without a sample."""
+    """Return whether a pipeline repeats endlessly, and whether an empty pass still ends it."""
     if getattr(pipeline, "repetitions", 1) <= _ENDLESS:
         return False, False
     code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)

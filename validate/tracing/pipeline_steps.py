@@ -1,4 +1,4 @@
-"""The steps of a pipeline: stages that are taken out of it, to be run one by one, and put together again."""
+"""The steps of a pipeline: stages that are run one by one and put together again."""
 
 import copy
 import random
@@ -32,7 +32,10 @@ RunLoader = Callable[[TorchLoader], Iterable[object]]
 
 @dataclass
 class PipelineStep:
-    """One stage, ready to run: ``make(note)`` returns the callable for one run, on a copy of the stage."""
+    """One stage, ready to run.
+
+    ``make(note)`` returns the callable for one run, on a copy of the stage.
+    """
 
     title: str
     make: Callable[[Note], Call]
@@ -84,7 +87,10 @@ class Chain:
 
 
 def take_apart(thing: object, run_loader: RunLoader | None = None) -> Chain:
-    """Return the steps of a DataPipeline, WebDataset, WebLoader, torch DataLoader, dataset, or list of stages.
+    """Return the steps of a pipeline.
+
+    The pipeline is a DataPipeline, WebDataset, WebLoader, torch DataLoader, dataset, or list of
+    stages.
 
     Args:
         thing: the pipeline; it stays unchanged.
@@ -100,7 +106,10 @@ def take_apart(thing: object, run_loader: RunLoader | None = None) -> Chain:
 
 
 def _collect(thing: object, chain: Chain) -> Assemble:
-    """Add the steps of an object to an empty chain; return the function that makes it again of measured steps."""
+    """Add the steps of an object to an empty chain.
+
+    Returns the function that assembles the object again from measured steps.
+    """
     # Of OpenCLIP's DataInfo.
     thing = getattr(thing, "dataloader", thing)
     if is_pipeline(thing):
@@ -150,7 +159,11 @@ def _collect_list(stages: Sequence[object], chain: Chain) -> Assemble:
 def _collect_stages(
     stages: Sequence[object], invoke: Call, chain: Chain
 ) -> tuple[Assemble | None, int]:
-    """Add stages; return what makes the first one again, if that has stages of its own, and the number of the others."""
+    """Add stages to a chain.
+
+    Returns the function that assembles the first stage again, None if it has no stages of its own,
+    and the number of the other stages.
+    """
     if not stages:
         raise TypeError("the pipeline has no stages")
     source, *later = stages
@@ -199,7 +212,10 @@ def _collated(loader: TorchLoader, source: Iterable[object]) -> Iterator[object]
 
 
 def invoke_plain(stage: object, *source: Iterable[object]) -> Iterable[object]:
-    """Run one stage of a plain list: an iterable as source, an object with ``run``, or a callable."""
+    """Run one stage of a plain list.
+
+    The stage is an iterable as source, an object with ``run``, or a callable.
+    """
     if not source and not callable(stage) and isinstance(stage, Iterable):
         return iter(stage)
     call: object = getattr(stage, "run", stage)
@@ -231,7 +247,10 @@ def _copied(stage: object) -> object:
 
 
 def _resampled_urls(stage: object) -> frozenset[str]:
-    """Return the shards of a source that endlessly draws them with replacement; empty for any other source."""
+    """Return the shards that a source draws endlessly, with replacement.
+
+    Empty for any other source.
+    """
     urls = getattr(stage, "urls", None)
     if not draws_shards(stage) or not isinstance(urls, list | tuple):
         return frozenset()

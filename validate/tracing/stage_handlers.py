@@ -48,7 +48,10 @@ def with_handler(stage: object, note: Note) -> object:
 
 
 def _handled_call(stage: object) -> _HandledCall | None:
-    """Return the handler of a curried filter of webdataset, a partial or a function; None if it has none."""
+    """Return the handler of a curried filter of webdataset, a partial or a function.
+
+    None if it has none.
+    """
     function: object = getattr(stage, "f", None)
     # Before and after the source.
     before: tuple[object, ...] = ()

@@ -1,4 +1,4 @@
-"""The counts of one stage: what it got and gave, which errors it swallowed, and the time that it took."""
+"""The counts of one stage: its inputs, outputs, swallowed errors and time."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -64,7 +64,10 @@ class StageTrace:
 
 
 class RunningStage(StageTrace):
-    """A stage that runs: its ``fields`` are those of its output, and its input is the output before it."""
+    """A stage that runs.
+
+    ``fields`` are those of its output; its input is the output of the stage before it.
+    """
 
     # Its output has ended.
     ended = False

@@ -1,4 +1,4 @@
-"""Runs a pipeline stage by stage over real samples, and reports the losses and the cost of each stage."""
+"""Runs a pipeline stage by stage over real samples, and reports each stage's losses and cost."""
 
 import contextvars
 import ctypes
@@ -30,7 +30,10 @@ _END_NOTES: dict[TraceEnd, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The samples in a pipeline, stage by stage. ``str()`` of it is a table with the verdict on top."""
+    """The samples in a pipeline, stage by stage.
+
+    ``str()`` of it is a table with the verdict on top.
+    """
 
     verdict: str
     # Why the run ended: one full pass, enough samples, time, ...
@@ -64,7 +67,9 @@ class Trace:
 
 
 def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace:
-    """Run a pipeline in this process for at most one pass and count what each stage consumes, yields and drops.
+    """Run a pipeline and count what each stage consumes, yields and drops.
+
+    It runs in this process, for at most one pass.
 
     ``with_epoch`` and ``repeat`` are ignored: a second pass would count the same samples again.
 
@@ -130,7 +135,10 @@ def _raise_in(thread: threading.Thread) -> None:
 
 
 def _run_stages(run: TraceRun, meters: list[Meter]) -> TraceEnd:
-    """Build the chain with a meter after each stage, which are added to a list, and read from the last one."""
+    """Build the chain with a meter after each stage, and read from the last one.
+
+    The meters are added to ``meters``.
+    """
     try:
         for index in range(len(run.chain.steps)):
             # The source gets no input.
@@ -191,7 +199,10 @@ def _result(run: TraceRun, ending: TraceEnd) -> Trace:
 
 
 def _with_input(stage: RunningStage, before: RunningStage | None) -> StageTrace:
-    """Return a copy of a stage with the output of the one before it as its input; the fields are those of the input."""
+    """Return a copy of a stage with the output of the stage before it as its input.
+
+    The fields are those of the input.
+    """
     source = before or stage
     fields = sorted(source.fields.items(), key=lambda field: -field[1])
     return replace(

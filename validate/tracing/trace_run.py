@@ -65,7 +65,10 @@ class TraceRun:
         self.blocked: tuple[int, float] | None = None
 
     def switch(self, owner: int) -> int:
-        """Record the time since the last switch and switch to ``owner``; return the previous owner."""
+        """Record the time since the last switch, and switch to ``owner``.
+
+        Returns the previous owner.
+        """
         now = time.monotonic()
         before = self.running
         self.stages[before].seconds += now - self.running_since
@@ -130,7 +133,7 @@ class TraceRun:
             stage.error_key, stage.error_shard = self.last_input(index)
 
     def stopped_early(self) -> int:
-        """Return the first stage that ended although its input had not, such as ``slice``; -1 if none did."""
+        """Return the first stage that ended before its input, such as ``slice``; -1 if none did."""
         for index in range(1, len(self.stages) - 1):
             if self.stages[index].ended and not self.stages[index - 1].ended:
                 return index
@@ -145,7 +148,10 @@ class TraceRun:
 
 
 def _rows_in(batch: object) -> int:
-    """Return the number of samples in a batch: parallel columns, or a list of samples. 0 if unknown."""
+    """Return the number of samples in a batch; 0 if unknown.
+
+    A batch is parallel columns or a list of samples.
+    """
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, list | tuple) and batch and not isinstance(batch[0], dict | tuple):

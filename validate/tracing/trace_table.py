@@ -1,4 +1,4 @@
-"""The stages of a traced pipeline as the rows of a table, and errors that they swallowed as text."""
+"""The stages of a traced pipeline as table rows, and the errors that they swallowed."""
 
 from collections.abc import Iterator, Sequence
 

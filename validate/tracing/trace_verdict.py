@@ -1,4 +1,7 @@
-"""The verdict of a trace, one sentence: what stops the pipeline, the largest loss, or that nothing is lost."""
+"""The verdict of a trace, in one sentence.
+
+It names what stops the pipeline or the largest loss, or says that nothing is lost.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -142,7 +145,10 @@ def _nothing_left(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd)
 
 
 def _endless_reading(run: TraceRun, ending: TraceEnd) -> str:
-    """Return what a pipeline does that repeats and gives nothing; "" if it does not repeat, or that is not known."""
+    """Return what a repeating pipeline does if it yields nothing.
+
+    "" if the pipeline does not repeat, or if that is not known.
+    """
     if not run.chain.endless or ending not in ("pass", "samples"):
         return ""
     if run.chain.breaks:

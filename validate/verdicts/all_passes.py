@@ -55,7 +55,7 @@ def uncounted_samples(reader: Reader, shards: Sequence[ShardEvidence]) -> int:
 def _without_order(
     ended: PassResult, shards: Sequence[ShardEvidence], reader: Reader
 ) -> PassResult:
-    """Return a pass that an exception ends, with the samples of all shards that can be read to their ends."""
+    """Return a pass that an exception ends, with the samples of all fully readable shards."""
     result = PassResult(crash=ended.crash, crash_location=ended.crash_location)
     for worker_shards in reader.order(shards):
         for shard in worker_shards:

@@ -1,4 +1,4 @@
-"""The answers to the questions of ``--check``: will a loader resume, start its workers by any method, and split?"""
+"""The answers of ``--check``: will a loader resume, start workers by any method, and split?"""
 
 from dataclasses import dataclass
 from typing import Literal

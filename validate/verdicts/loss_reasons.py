@@ -73,7 +73,10 @@ def _unopened(evidence: Evidence, samples: int, reader: Reader) -> Iterator[Reas
 def _joined(
     evidence: Evidence, read: list[ShardEvidence], samples: int, reader: Reader
 ) -> Iterator[Reason]:
-    """Yield samples that the scan finds in a shard, and the reader does not; ``read``: the shards as it reads them."""
+    """Yield the reason for samples that the scan finds but the reader does not.
+
+    ``read``: the shards as the reader reads them.
+    """
     count = 0
     first: str | None = None
     for shard, as_read in zip(evidence.shards, read, strict=True):
@@ -130,7 +133,11 @@ def _with_merged(
     samples: int,
     reader: Reader,
 ) -> list[Reason]:
-    """Return reasons that count less than is lost, with the samples that dots have merged, or that are parts of others."""
+    """Return reasons that account for all lost samples.
+
+    If they count less than is lost, samples that dots have merged, or that are parts of others, are
+    added.
+    """
     # The reasons of losses come first, in this order.
     for index, (loss, _) in enumerate(result.lost.most_common()):
         hidden = 0

@@ -111,7 +111,10 @@ def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
 
 
 class _Walk:
-    """One worker on its way through the shards. Its methods return False once an exception has ended it."""
+    """One worker on its way through the shards.
+
+    Its methods return False once an exception has ended it.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -175,7 +178,10 @@ class _Walk:
         return True
 
     def _count_inner(self, runs: Runs, shard: ShardEvidence) -> bool:
-        """Count the runs between the first and the last of a shard, up to the first that ends the reader."""
+        """Count the runs between the first and the last of a shard.
+
+        It stops at the first run that ends the reader.
+        """
         crashing: ShapeCount | None = None
         for item in runs.inner:
             if any(fate.kind == "crash" for fate in self._fates_of(item.shape)):

@@ -14,7 +14,7 @@ from wdsflow.scan.statuses import BAD
 
 
 def depends_on(reader: Reader, evidence: Evidence, statuses: Container[str]) -> bool:
-    """Return whether contents of these statuses would be missed by the reader if they did not decode."""
+    """Return whether the reader would miss contents of these statuses if they did not decode."""
     shapes: set[Shape] = set()
     for shard in evidence.shards:
         shapes |= reader.runs(shard).shapes()

@@ -1,4 +1,7 @@
-"""The verdict of one reader on shards: trains, loses, stalls, crashes, refused or not judged, with its reasons."""
+"""The verdict of one reader on shards, with its reasons.
+
+A reader trains, loses, stalls, crashes, is refused or is not judged.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +32,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many samples are left after each step of a reader's pipeline, in one pass over all shards."""
+    """The samples left after each step of a reader's pipeline, in one pass over all shards."""
 
     members: int
     # As the reader forms them.
@@ -80,13 +83,19 @@ class Verdict:
 
     @property
     def reaches_batches(self) -> bool:
-        """Whether usable samples reach a batch: not if a fault that is not in the samples ends the run or hangs it."""
+        """Whether usable samples reach a batch.
+
+        They do not if a fault outside the samples ends the run or hangs it.
+        """
         if self.outcome == "refused":
             return False
         return not self.usable or self.outcome not in ("stalls", "crashes")
 
     def refused(self, reason: str) -> "Verdict":
-        """Return the verdict on a run that does not start, for a reason that concerns the whole run."""
+        """Return the verdict on a run that does not start.
+
+        ``reason`` concerns the whole run.
+        """
         # If nothing is usable, the reason explains why.
         others = self.reasons if self.usable else ()
         return replace(self, outcome="refused", reasons=(Reason("refused", 0, reason), *others))

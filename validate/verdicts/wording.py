@@ -105,7 +105,10 @@ def lack_text(reason: str, count: int) -> str:
 
 
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether all readable shards were read to their ends, and none has a sample: there is nothing to judge."""
+    """Return whether all readable shards were read to the end, and none has a sample.
+
+    There is nothing to judge then.
+    """
     read = [shard for shard in shards if shard.error is None]
     return bool(read) and not any(
         shard.has_samples or shard.stop.kind not in ("end", "eof") for shard in read
@@ -145,7 +148,10 @@ def why_unread(shard: ShardEvidence) -> str:
 
 
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
-    """Return one line on shards if none could be read: the first one, the reason, and a command that helps."""
+    """Return one line on shards of which none could be read.
+
+    It has the first shard, the reason, and a command that helps.
+    """
     if not shards:
         return "nothing could be read: no shards given"
     first = shards[0]

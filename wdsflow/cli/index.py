@@ -42,7 +42,10 @@ def index(
 
 
 def _helps(report: "IndexReport", typed: Typed) -> Iterator[str]:
-    """Yield fixes for damaged shards; repair cannot recover data from a stream that fails its checksum."""
+    """Yield fixes for damaged shards.
+
+    ``repair`` cannot recover data from a stream that fails its checksum.
+    """
     from wdsflow.shards.tar.walk import NOT_TAR
 
     refused = report.refused[:_SHOWN]

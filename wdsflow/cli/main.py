@@ -52,7 +52,10 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 success, 1 errors found, 2 wrong use or nothing could be read."""
+    """Run the command line, and exit with a status.
+
+    0: success; 1: errors found; 2: wrong use, or nothing could be read.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         # An unprintable character must not end the run.

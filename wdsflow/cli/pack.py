@@ -41,7 +41,10 @@ class PackInputs:
 
     @contextmanager
     def folder(self, *, dry_run: bool) -> Iterator[Path]:
-        """Yield the local folder for the shards, as ``working_folder``; what is printed shows the url instead."""
+        """Yield the local folder for the shards, as ``working_folder`` does.
+
+        Printed text shows the url instead.
+        """
         with working_folder(self.out, dry_run=dry_run) as folder, shown_as(folder, self.out):
             yield folder
 
@@ -88,7 +91,10 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
 
 
 def _other_root(report: "PackReport") -> Path | None:
-    """Return the folder that holds the missing files, if it is near the first table that names some."""
+    """Return the folder that holds the missing files.
+
+    None unless it is near the first table that names some.
+    """
     from wdsflow.packing.nearest_root import nearest_root
     from wdsflow.packing.unusable import MISSING
 

@@ -77,7 +77,10 @@ def repair(typed: Typed, shards: NewShards, readers: Readers, options: RepairOpt
 def _with_plan(
     urls: list[str], folder: Path, readers: Sequence[str], options: RepairOptions, typed: Typed
 ) -> RepairOptions:
-    """Return the options with a plan if they name no change to samples. Exits if captions are not where they say."""
+    """Return the options, with a plan if they name no change to samples.
+
+    Exits if captions are not where the options say.
+    """
     from wdsflow.repair.repair_record import recorded_plan
     from wdsflow.shards.urls import expand_existing
     from wdsflow.validate.repair_planning import plan_repair
@@ -136,7 +139,10 @@ def _nothing(report: "RepairReport") -> str:
 
 
 def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
-    """Return the member of the json with captions. Exits if no sample has one; raises ValueError, NoShards."""
+    """Return the member and name in json that hold captions.
+
+    Exits if no sample has a caption there. Raises ValueError, NoShards.
+    """
     from wdsflow.filtering.inputs.caption_search import NoCaptions, find_captions
     from wdsflow.filtering.inputs.check_inputs import AUTO, check_captions
     from wdsflow.filtering.recipe.recipe import Recipe

@@ -115,7 +115,10 @@ def _catalog(name: str | None) -> None:
 
 
 def _list_lines(scores: "Iterable[type[Score]]") -> Iterator[str]:
-    """Yield the catalog: a heading for each tier, and a line for each score, cut at the width of a terminal."""
+    """Yield the catalog: a heading for each tier, and a line for each score.
+
+    Lines are cut at the width of a terminal.
+    """
     from wdsflow.stages.scores.base import TIERS
 
     by_tier = {tier: [score for score in scores if score.tier == tier] for tier in TIERS}

@@ -100,7 +100,10 @@ def _check_fields(options: FeedOptions, typed: Typed) -> None:
 
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
-    """Refuse invalid arguments and unsuitable data before any other work. Then a dry run reports and exits."""
+    """Refuse invalid arguments and unsuitable data before any other work.
+
+    Then a dry run reports and exits.
+    """
     from wdsflow.readers.open_clip.arguments import (
         ArgumentsError,
         check_model,
@@ -152,7 +155,9 @@ def _refuse_other_data(data: str, kind: str, argv: Sequence[str]) -> None:
 
 
 def _check_logs(path: str) -> None:
-    """Refuse, before any work, a folder in which OpenCLIP could not write its logs; "none" means no folder.
+    """Refuse a folder in which OpenCLIP could not write its logs, before any work.
+
+    OpenCLIP takes "none" for no folder.
 
     Its first rank writes them.
     """
@@ -170,7 +175,10 @@ def _check_logs(path: str) -> None:
 
 
 def _refuse_pipes(data: str, options: FeedOptions) -> None:
-    """Refuse a ``pipe:`` url that may not run, before a model is made for it; the preflight refuses it, too."""
+    """Refuse a ``pipe:`` url that may not run, before a model is made for it.
+
+    The preflight refuses it, too.
+    """
     from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
     from wdsflow.training.stalls.field_fixes import pipe_fixes
 
@@ -184,7 +192,10 @@ def _refuse_pipes(data: str, options: FeedOptions) -> None:
 
 
 def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
-    """Check the shards on the first rank. If they would starve the feed, exit, or return True to notify others."""
+    """Check the shards on the first rank, and exit if they would starve the feed.
+
+    Returns True instead of exiting if other ranks must be notified.
+    """
     from wdsflow.training.launch.launch import ends_others
     from wdsflow.training.ranks import rank_and_world
 
@@ -231,7 +242,10 @@ def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
 
 
 def _print_lines(result: "Preflight", argv: Sequence[str], options: FeedOptions) -> None:
-    """Print the result; if no shard could be read, also the command with shards of a similar name."""
+    """Print the result of the preflight.
+
+    If no shard could be read, also print the command with shards of a similar name.
+    """
     from wdsflow.cli.shared.nearest_paths import nearest_shards
     from wdsflow.training.stalls import field_fixes
     from wdsflow.validate.advice.training_flags import train_data, with_flags
@@ -292,7 +306,10 @@ def _end(error: Exception) -> NoReturn:
 
 
 def refuse_unpaired(typed: Typed) -> NoReturn:
-    """Report that a ledger is given without a predicate, or a predicate without a ledger, with the missing one."""
+    """Report a ledger without a predicate, or a predicate without a ledger, and exit.
+
+    The message suggests the missing one.
+    """
     ledger = typed.given.get("ledger")
     where = typed.given.get("where")
     argv = typed.after_dashes or []

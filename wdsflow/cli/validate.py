@@ -265,7 +265,10 @@ def _accept(report: "Report", path: Path) -> "Report":
 
 
 def _print_report(report: "Report", form: str, output: Path | None, typed: Typed) -> None:
-    """Write the report. Exits with a message if no shard could be read; then only files have the full report."""
+    """Write the report.
+
+    Exits with a message if no shard could be read; then only files have the full report.
+    """
     from wdsflow.validate.report import render, report_text
 
     if output is not None:

@@ -38,11 +38,16 @@ class EngineError(RuntimeError):
 
 
 class EnvironmentMismatchError(Exception):
-    """Raised by a task if this machine or process cannot work on any, or would give other results: the run ends."""
+    """This machine or process cannot work on any task, or would give other results.
+
+    Raised by a task. The run ends.
+    """
 
 
 class WorkerFailure(NamedTuple):
-    """The answer to a task that failed: ``errno`` of an OSError, otherwise 0; ``where`` is the traceback.
+    """The answer to a task that failed.
+
+    ``errno``: that of an OSError, otherwise 0. ``where``: the traceback.
 
     ``fatal``: others would fail, too. ``blames``: the name of the cause, if it is known.
     """
@@ -90,10 +95,15 @@ class Engine(ABC, Generic[T]):
 
     @abstractmethod
     def next(self) -> tuple[T, Any]:
-        """Wait until one of the tasks is done, and return it with its answer, or WorkerFailure. Raises EngineError."""
+        """Wait until a task is done, and return it with its answer or WorkerFailure.
+
+        Raises EngineError.
+        """
 
     def under_way(self) -> "list[tuple[T, TaskProgress]] | None":
-        """Return the tasks that are begun, and how much of each is done; None if only finished tasks are known.
+        """Return the tasks that have begun, and how much of each is done.
+
+        None if only finished tasks are known.
 
         Any thread may call it until the engine is closed.
         """
@@ -105,7 +115,9 @@ class Engine(ABC, Generic[T]):
 
 
 def work_on(engine: Engine[T], tasks: Iterable[T]) -> Generator[tuple[T, Any], None, None]:
-    """Yield each task with its answer when it is done; no more than the engine's width are under way.
+    """Yield each task with its answer when it is done.
+
+    At most as many tasks as the engine's width are under way.
 
     The engine is closed at the end of the iteration, also an early one. Raises EngineError.
     """

@@ -42,7 +42,9 @@ _SETTINGS = {
 
 @contextlib.contextmanager
 def connected(address: str | None = None) -> Iterator[Cluster]:
-    """Connect to the cluster at an address; None takes ``RAY_ADDRESS``, that of this machine, or a new one.
+    """Connect to the cluster at an address.
+
+    None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
 
     Where this program is connected to Ray already, that connection is used, and the address
     ignored. Raises EngineError.
@@ -93,7 +95,10 @@ class _Driver:
         self._peer = Peer("from wdsflow.engines.cluster import serve; serve()", kept=False)
 
     def ask(self, request: str, *arguments: Any) -> Any:
-        """Make a request; return its answer, or raise its error. Raises EngineError if the driver ended."""
+        """Make a request, and return its answer or raise its error.
+
+        Raises EngineError if the driver ended.
+        """
         self.interrupted = True
         try:
             raised, answer = self._peer.ask((request, arguments))
@@ -108,7 +113,10 @@ class _Driver:
         return answer
 
     def close(self) -> None:
-        """End the driver; if it was interrupted, it first stops tasks under way and leaves the cluster."""
+        """End the driver.
+
+        A driver that was interrupted first stops tasks under way and leaves the cluster.
+        """
         self._peer.line.close()
         try:
             self._peer.ends_within(_PATIENCE)
@@ -134,7 +142,10 @@ def serve() -> None:
 
 
 def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
-    """Answer requests until one is to leave. Raises KeyboardInterrupt if the program ends. ``stack`` gets what they open."""
+    """Answer requests until one is to leave.
+
+    ``stack`` gets what the requests open. Raises KeyboardInterrupt if the program ends.
+    """
     ray: Any = None
     engine: Any = None
     while True:
@@ -164,7 +175,10 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
 
 
 def _give_up() -> None:
-    """Interrupt the main thread, which then stops tasks under way; end at once if that takes too long."""
+    """Interrupt the main thread, which then stops tasks under way.
+
+    End at once if that takes too long.
+    """
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_PATIENCE)
     os._exit(1)

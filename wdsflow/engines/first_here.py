@@ -1,4 +1,7 @@
-"""The engine that starts processes only if they are quicker: their start takes longer than small work."""
+"""The engine that starts processes only if they are faster.
+
+Their start takes longer than a small amount of work.
+"""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,6 @@
-"""The keeper of a ``Peer``: a process between the asking and the working process, which ends all that the latter starts.
+"""The keeper of a ``Peer``: a process that ends everything that the working process starts.
+
+It is between the asking and the working process.
 
 A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its
 tree. On Linux the keeper adopts processes whose parents end (``PR_SET_CHILD_SUBREAPER``), and so
@@ -50,7 +52,10 @@ def lead() -> None:
 
 
 def continue_in_forks() -> None:
-    """Continue in a child, and in another one after each that ends with status ``DONE``; end as the first one that does not."""
+    """Continue in a child, and in another one after each that ends with status ``DONE``.
+
+    This process ends as the first child with another status does.
+    """
     while child := os.fork():
         if os.waitstatus_to_exitcode(status := os.waitpid(child, 0)[1]) != DONE:
             _end_as(status)
@@ -59,7 +64,10 @@ def continue_in_forks() -> None:
 
 
 def _keep(child: int) -> NoReturn:
-    """Wait until the child ends or must end; then end all that it started, and end as the child did."""
+    """Wait until the child ends or must end, and then end all that it started.
+
+    Finally end as the child did.
+    """
     with open(os.devnull, "r+b") as nothing:
         for fd in (1, 2):
             os.dup2(nothing.fileno(), fd)
@@ -97,7 +105,10 @@ def _close_others() -> None:
 
 
 def _reap(child: int) -> int | None:
-    """Reap all ended processes; return the status of the child if it is one of them. Raises ChildProcessError if none is left."""
+    """Reap all ended processes; return the status of the child if it is one of them.
+
+    Raises ChildProcessError if no process is left.
+    """
     child_status: int | None = None
     try:
         while True:

@@ -1,4 +1,7 @@
-"""Shared memory in which a process notes its position: others read it at any time, also after a crash."""
+"""Shared memory in which a process notes its position.
+
+Others read it at any time, also after a crash.
+"""
 
 import mmap
 import os
@@ -10,7 +13,11 @@ _PROGRESS = struct.Struct("<qd")
 
 
 class Note:
-    """Values in shared memory, at a file descriptor or, at -1, of this process alone; ``layout`` is one of ``struct``."""
+    """Values in shared memory.
+
+    ``fd`` is its file descriptor; at -1, the memory is of this process alone. ``layout`` is one of
+    ``struct``.
+    """
 
     def __init__(self, layout: str, fd: int) -> None:
         self.fd = fd
@@ -40,7 +47,10 @@ class TaskProgress(NamedTuple):
 
 
 class Mark(Note):
-    """The number of the sample that a process is at, -1 for none; and how much of its task is done."""
+    """The number of the sample that a process is at, and how much of its task is done.
+
+    -1 stands for no sample.
+    """
 
     def __init__(self, fd: int = -1) -> None:
         super().__init__("<qqd", fd)

@@ -50,7 +50,10 @@ def receive(line: Connected) -> Any:
 
 
 def take_line(*, prints: bool = False) -> IO[bytes]:
-    """In the process: return the line. Standard input is empty from now on; output goes to stderr unless it ``prints``."""
+    """Return the line, in the process at its other end.
+
+    Standard input is empty from now on. Output goes to stderr unless the process ``prints``.
+    """
     line = os.fdopen(os.dup(0), "rb", buffering=0)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)

@@ -1,4 +1,4 @@
-"""A process of ours: start it, ask it, know its position and how it ended, end it with all that it started.
+"""A process of ours: start it, ask it, know its position, and end it with all that it started.
 
     peer = Peer("from wdsflow.engines.worker import serve; serve(3)", inherit=(3,))
     answer = peer.ask(value)  # raises OSError or EOFError if the process has ended
@@ -103,12 +103,18 @@ class Peer:
         return receive(self.line)
 
     def ask(self, value: object) -> Any:
-        """Send a value and return the answer. Raises OSError or EOFError if the process has ended."""
+        """Send a value and return the answer.
+
+        Raises OSError or EOFError if the process has ended.
+        """
         send(self.line, value)
         return receive(self.line)
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended. Something that it started may still hold the line open."""
+        """Return whether the process has ended.
+
+        Something that it started may still hold the line open.
+        """
         with self._lock:
             if self._process.returncode is not None or not hasattr(os, "waitid"):
                 return self._process.poll() is not None
@@ -130,7 +136,10 @@ class Peer:
         return True
 
     def wait(self) -> int:
-        """Wait until the process and all that it started have ended; return its status, negative for a signal."""
+        """Wait until the process and all that it started have ended, and return its status.
+
+        The status is negative for a signal.
+        """
         if hasattr(os, "waitid") and self._process.returncode is None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)

@@ -1,4 +1,6 @@
-"""The engine that works on a Ray cluster, by Ray Core: only tasks and their small answers travel. See ``cluster``.
+"""The engine that works on a Ray cluster, by Ray Core. See ``cluster``.
+
+Only tasks and their small answers travel.
 
 Actors open shards and write outputs themselves. A shard whose actor is lost, with its node or
 alone, is given to another; it has one answer, because only lost attempts are repeated.
@@ -57,7 +59,9 @@ class _Job(Generic[T]):
 
 
 class RayEngine(Engine[T]):
-    """Works by a pool of actors, each with a core, a share of a GPU if requested, and its loaded models.
+    """Works with a pool of actors.
+
+    Each has a core, a share of a GPU if requested, and its loaded models.
 
     There are as many as the cluster has room for, also while it grows and shrinks, at most
     ``workers``. ``memory``: bytes of one actor.
@@ -200,7 +204,7 @@ class RayEngine(Engine[T]):
 
 
 def _lines(error: Exception) -> list[str]:
-    """Return the message of an error of Ray's, without its lines on the actor and without tracebacks."""
+    """Return the message of a Ray error, without lines about the actor or tracebacks."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
     return lines or [type(error).__name__]
 
@@ -241,7 +245,10 @@ def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float)
 
 
 def slots(ray: Any, gpus: float) -> int:
-    """Return how many workers fit into the cluster as it is now, each with a core and some GPUs; 1 at least."""
+    """Return how many workers fit into the cluster as it is now, at least 1.
+
+    Each has a core, and ``gpus`` GPUs.
+    """
     count = 0
     for node in ray.nodes():
         if not node["Alive"]:

@@ -1,4 +1,6 @@
-"""The policy of retries: which work is repeated after the death of a process, how often, and when a sample is blamed.
+"""The policy of retries: which work is repeated after a process dies, and how often.
+
+It also says when a sample is blamed.
 
 An exception is an answer: nothing is repeated for it. A process that dies gives none, and may have
 been killed by something else, such as the system when memory is short. So, for all processes of
@@ -50,7 +52,10 @@ O = TypeVar("O")  # noqa: E741
 
 
 class TaskDeaths:
-    """The deaths of shard workers at one task. Positions are numbers of samples; -1: before the first."""
+    """The deaths of shard workers at one task.
+
+    Positions are numbers of samples; -1 is before the first.
+    """
 
     def __init__(self) -> None:
         self._at: list[int] = []
@@ -78,7 +83,10 @@ class TaskDeaths:
 
 
 class ItemTrials(Generic[O]):
-    """The items to run next, by processes that may die at them: first together, at the end the suspects alone."""
+    """The items to run next, by processes that may die at them.
+
+    They run together at first; at the end, each suspect runs alone.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -116,7 +124,10 @@ class ItemTrials(Generic[O]):
         self._worked = True
 
     def died(self, at: Literal["unbegun", "loading", "begun"], failure: O) -> bool:
-        """Note a death; the item to blame gets ``failure``. Return whether the request is given up."""
+        """Note a death, and return whether the request is given up.
+
+        The item to blame gets ``failure``.
+        """
         self._loads += at == "loading"
         self._unbegun = 0 if at == "begun" else self._unbegun + 1
         if self._loads >= LOADS:
@@ -134,7 +145,9 @@ class ItemTrials(Generic[O]):
         return False
 
     def lost_device(self, done: Mapping[int, O], suspects: Sequence[int]) -> bool:
-        """Note that a process lost its device, with its finished outputs; return whether the request is given up.
+        """Note that a process lost its device; return whether the request is given up.
+
+        ``done`` are the outputs that it had finished.
 
         Positions are those in the group.
         """

@@ -23,7 +23,10 @@ def processes_pay(used: float, done: int, rest: int) -> bool:
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may use, at least 1: a container may grant less than it shows."""
+    """Return how many processors this process may use, at least 1.
+
+    A container may grant fewer than it shows.
+    """
     quota = cpu_quota()
     return shown_cores() if quota is None else min(shown_cores(), max(1, int(quota)))
 
@@ -51,7 +54,10 @@ def cpu_quota() -> float | None:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a run was started. ``sees``: absolute paths that must exist; ``hold``: see ``hold_open``."""
+    """Where a run was started.
+
+    ``sees``: absolute paths that must exist. ``hold``: see ``hold_open``.
+    """
 
     sees: tuple[str, ...] = ()
     hold: str = ""
@@ -76,7 +82,9 @@ class Site:
         return self.folder if os.path.isdir(self.folder) else None
 
     def hold_open(self) -> list[int]:
-        """Hold the file ``hold`` locked, shared with others, until this process ends; return its descriptor.
+        """Hold a shared lock on the file ``hold`` until this process ends.
+
+        Returns its descriptor in a list, which is empty without ``hold``.
 
         An exclusive lock on it means that no worker is left.
         """
@@ -92,7 +100,10 @@ class Site:
 
 
 def first_local(paths: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the first of some paths that exists here, made absolute: other machines must see it, too."""
+    """Return the first of some paths that exists here, made absolute.
+
+    Other machines must see it, too. The tuple is empty if none exists.
+    """
     for path in paths:
         if path is not None and os.path.exists(path):
             return (os.path.abspath(path),)

@@ -1,4 +1,6 @@
-"""Example shards to try the commands on: drawn landscapes with captions, made on this machine without a network.
+"""Example shards to try the commands on: drawn landscapes with captions.
+
+They are made on this machine, without a network.
 
     python -m wdsflow.example_shards shards
 

@@ -13,7 +13,10 @@ SAMPLES = 40
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the shards into a new folder, "shards" unless another is named; return the exit status."""
+    """Write the shards into a new folder, and return the exit status.
+
+    The folder is "shards" unless another is named.
+    """
     folder = Path(arguments[0] if arguments else "shards")
     # Also for "--help".
     if len(arguments) > 1 or str(folder).startswith("-"):

@@ -48,7 +48,11 @@ def _gradient(top: Colour, bottom: Colour) -> Image.Image:
 
 
 def _scene(rng: random.Random, skies: dict[str, Image.Image]) -> Scene:
-    """Draw a scene. The order of the random numbers stays: the same seed gives the same bytes in every version."""
+    """Draw a scene.
+
+    The order of the random numbers must not change: the same seed gives the same bytes in every
+    version.
+    """
     sky = rng.choice(sorted(skies))
     colour = rng.choice(sorted(COLOURS))
     trees = rng.randrange(len(NUMBERS))

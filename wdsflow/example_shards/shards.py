@@ -14,7 +14,9 @@ SHARDS = 4
 
 
 def write_examples(folder: Path, scenes: Sequence[Scene]) -> None:
-    """Write scenes as ``KEY.jpg`` and ``KEY.json`` into a new folder; captions are the json's ``description``.
+    """Write scenes as ``KEY.jpg`` and ``KEY.json`` into a new folder.
+
+    Captions are the json's ``description``.
 
     Raises FileExistsError if the folder is there, and OSError.
     """

@@ -1,4 +1,7 @@
-"""How constants stand in a statement: spelled out, for people, or as parameters, so that no text of a user is in it."""
+"""How constants are written in a statement: spelled out, or as parameters.
+
+People read those that are spelled out. With parameters, a statement contains no text of a user.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,7 +23,10 @@ class Constants(Protocol):
         """Return the SQL of a constant."""
 
     def contains(self, options: Sequence[Constant], item: str) -> str:
-        """Return the SQL for whether ``item``, which is SQL, is one of several constants of one type; NULL if it is NULL."""
+        """Return the SQL for whether ``item`` is one of several constants of one type.
+
+        ``item`` is SQL. The result is NULL if it is NULL.
+        """
 
 
 class Literals:

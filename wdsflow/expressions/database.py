@@ -24,7 +24,10 @@ _SEALED = (
 
 
 def connection() -> "DuckDBPyConnection":
-    """Return a new connection to the database of this process. Its tables and variables are its own."""
+    """Return a new connection to the database of this process.
+
+    Its tables and variables are its own.
+    """
     return process_database.connection(_SEALED)
 
 

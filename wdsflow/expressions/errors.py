@@ -13,7 +13,9 @@ _LONGEST = 300
 
 
 class ExpressionError(ValueError):
-    """An invalid expression. ``column`` and ``line`` count from 1; ``hint`` says what to write instead.
+    """An invalid expression.
+
+    ``column`` and ``line`` count from 1. ``hint`` says what to write instead.
 
     Its text shows the line with a caret under the position. Characters that could disturb a
     terminal are spelled out.
@@ -77,7 +79,10 @@ def _shown(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the width in columns of a terminal: combining marks have none, wide East Asian characters two."""
+    """Return the width of a text in columns of a terminal.
+
+    Combining marks have no width, wide East Asian characters have two columns.
+    """
     width = 0
     for char in text:
         if unicodedata.combining(char):

@@ -1,4 +1,7 @@
-"""Evaluates an expression over a window of samples: which are kept, which are dropped and why, which are open."""
+"""Evaluates an expression over a window of samples.
+
+The result says which samples are kept, which are dropped and why, and which are open.
+"""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +38,9 @@ class Columns:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What an expression says of each row of a table. For each row one of ``keep``, ``drop`` and ``unknown`` is True.
+    """What an expression says of each row of a table.
+
+    For each row, one of ``keep``, ``drop`` and ``unknown`` is True.
 
     Attributes:
         keep: all terms are true.
@@ -56,7 +61,9 @@ class Decisions:
 
 
 class Evaluator:
-    """Evaluates one expression, window after window. It can be pickled, and used in forked processes.
+    """Evaluates one expression, window after window.
+
+    It can be pickled, and used in forked processes.
 
     Args:
         expression: a condition.
@@ -106,7 +113,10 @@ class Evaluator:
         return _decisions(columns, len(self.terms), layout.missing)
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
-        """Return the query for tables of a layout: a column for each term, then one for each score of ``missing``."""
+        """Return the query for tables of a layout.
+
+        It has a column for each term, then one for each score of ``missing``.
+        """
         # By position: DuckDB does not distinguish upper and
         # lower case in names, and keys in json do.
         positions = {name: f"c{number}" for number, name in enumerate(layout.names)}

@@ -10,7 +10,9 @@ from .tree import Node, Operation, ScoreValue, Span, calls_of, nodes_of, printed
 
 @dataclass(frozen=True)
 class Term:
-    """A condition of the top-level ``and``. ``text`` is as the user wrote it, ``str()`` the canonical form.
+    """A condition of the top-level ``and``.
+
+    ``text`` is as the user wrote it; ``str()`` is the canonical form.
 
     Terms with the same meaning are equal, wherever they are in the text: ``span``.
     """
@@ -71,7 +73,9 @@ class Expression:
 
     @cached_property
     def may_be_missing(self) -> frozenset[ScoreCall]:
-        """The scores in a test for None: the expression has an answer for samples without these values.
+        """The scores that the expression tests for None.
+
+        It has an answer for samples without these values.
 
         An expression without such tests is monotone: values that are not computed yet can be
         missing, and a result that does not need them stays the same when they are.

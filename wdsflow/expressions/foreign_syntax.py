@@ -48,7 +48,10 @@ SIZE_UNITS = frozenset({"b", "k", "m", "g", *_SIZE_NAMES})
 
 
 class Word(NamedTuple):
-    """A word or sign of the text, with its position. ``unit`` is what follows a number without a space."""
+    """A word or sign of the text, with its position.
+
+    ``unit`` is what follows a number without a space.
+    """
 
     kind: str
     text: str
@@ -67,7 +70,10 @@ def words_of(text: str) -> Iterator[Word]:
 
 
 def foreign_spelling(text: str, word: Word, *, after_value: bool) -> ExpressionError | None:
-    """Return the error about a word that another language would write here; None if Python might, too."""
+    """Return the error about a word that another language would write here.
+
+    None if Python might write it, too.
+    """
     if word.kind == "sign":
         if word.text in {"'", '"'}:
             detail = "a text without its closing quote"

@@ -1,4 +1,7 @@
-"""Calls of functions: ``lower(caption)`` of a value, and ``any(width > 200)`` over the items of a sample."""
+"""Calls of functions.
+
+``lower(caption)`` takes a value, ``any(width > 200)`` the items of a sample.
+"""
 
 from wdsflow.text.words import how_many
 
@@ -12,7 +15,10 @@ from .typing_rules import need_kind, need_number, unfinished_fold
 def function_call(
     source: ExpressionText, name: str, arguments: list[Node], span: Span
 ) -> Operation:
-    """Return the call of a function in ``FUNCTIONS``. Raises ExpressionError if the arguments do not fit."""
+    """Return the call of a function in ``FUNCTIONS``.
+
+    Raises ExpressionError if the arguments do not fit.
+    """
     function = FUNCTIONS[name]
     examples = ("caption", "'text'") if function.takes[0] == "text" else ("width",)
     example = ", ".join(examples[: len(function.takes)])
@@ -39,7 +45,10 @@ def _check_pattern(source: ExpressionText, node: Node) -> None:
 
 
 def fold_call(source: ExpressionText, name: str, arguments: list[Node], span: Span) -> Operation:
-    """Return any, all, min, max or mean over the images or captions of a sample. Raises ExpressionError."""
+    """Return any, all, min, max or mean over the images or captions of a sample.
+
+    Raises ExpressionError.
+    """
     if len(arguments) != 1:
         detail = f"{name} takes 1 value, not {len(arguments)}"
         hint = (

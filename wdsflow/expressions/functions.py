@@ -36,7 +36,10 @@ OTHER_NAMES = {
 
 
 class Function(NamedTuple):
-    """A function. ``takes`` are the types of its arguments; ``sql`` has them as ``{0}`` and ``{1}``."""
+    """A function.
+
+    ``takes`` are the types of its arguments; ``sql`` has them as ``{0}`` and ``{1}``.
+    """
 
     takes: tuple[Kind, ...]
     kind: Kind

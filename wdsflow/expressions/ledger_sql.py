@@ -54,7 +54,9 @@ def ledger_query(
 def with_number(
     expression: Expression, source: str, names: Mapping[ScoreCall, str], *, largest: bool = False
 ) -> str:
-    """Return the query for the rows of ledgers with one more column, ``NUMBER``: what an expression is for each sample.
+    """Return the query that adds the value of an expression to the rows of ledgers.
+
+    The column ``NUMBER`` has the value for each sample.
 
     It is NULL if a value is missing.
 

@@ -1,4 +1,4 @@
-"""Constants of an expression: numbers that a float can hold, and texts that are what they look like."""
+"""Constants of an expression: numbers that a float can hold, and unambiguous texts."""
 
 import math
 import re
@@ -13,7 +13,10 @@ _TEXT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 
 
 def number_literal(source: ExpressionText, value: float, span: Span) -> Literal:
-    """Return a number that a float can hold: so are those of scores. Raises ExpressionError for others."""
+    """Return a number that a float can hold, as it can the numbers of scores.
+
+    Raises ExpressionError for others.
+    """
     start, end = span
     if isinstance(value, int) and end - start > _MOST_DIGITS:
         raise source.error(span, f"a number of more than {_MOST_DIGITS} characters")

@@ -1,4 +1,6 @@
-"""From Python's syntax tree to our tree: what an expression may say, and what it means. Nothing is evaluated.
+"""From Python's syntax tree to our tree: what an expression may say, and what it means.
+
+Nothing is evaluated.
 
 A node of a type that is not named here is refused, and so is a name that is neither a score nor a
 function.

@@ -38,7 +38,10 @@ def parse(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
 
 
 def parse_number(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
-    """Return the number that a text means, as ``parse`` does: a score or a sum of some, such as ``width / height``."""
+    """Return the number that a text means, as ``parse`` does.
+
+    It is a score or an arithmetic expression of scores, such as ``width / height``.
+    """
     source = ExpressionText(text)
     node = Parser(source, catalog).node(syntax_tree(source))
     if node.kind != "number":
@@ -47,7 +50,9 @@ def parse_number(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
 
 
 def parse_score(text: str, catalog: Mapping[str, ScoreType]) -> ScoreCall:
-    """Return the score that a text names, with its settings, such as ``near_duplicate(distance=4)``.
+    """Return the score that a text names, with its settings.
+
+    Such as ``near_duplicate(distance=4)``.
 
     Raises ExpressionError, also if the text is more than the name of a score.
     """

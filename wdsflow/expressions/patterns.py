@@ -7,5 +7,8 @@ from .database import error_of
 
 @lru_cache(maxsize=256)
 def check_pattern(pattern: str) -> str:
-    """Return what is wrong with a regular expression; empty if RE2, which is in DuckDB, accepts it."""
+    """Return what is wrong with a regular expression; "" if RE2 accepts it.
+
+    RE2 is in DuckDB.
+    """
     return error_of("SELECT regexp_matches('', $1)", pattern)

@@ -1,4 +1,7 @@
-"""Comparisons that have one result for all values that a score can have: mistakes, mostly a percentage for a share."""
+"""Comparisons that have the same result for all values that a score can have.
+
+They are mistakes, mostly a percentage in place of a share.
+"""
 
 import math
 from collections.abc import Iterator
@@ -29,7 +32,9 @@ _ANY_NUMBER = _Range()
 
 
 def check_ranges(expression: Expression) -> list[str]:
-    """Return a line for each comparison that always or never holds, by the ranges that scores declare.
+    """Return a line for each comparison that always or never holds.
+
+    This is determined by the ranges that scores declare.
 
     Raises ExpressionError if a whole term can never hold: nothing would be kept.
     """

@@ -69,7 +69,10 @@ def refuse_is(source: ExpressionText, tree: ast.Compare) -> None:
 
 
 def refuse_list_of_one(source: ExpressionText, right: ast.expr) -> None:
-    """Refuse ``language in ('en')``: for Python this is a test for a part of a text, and means no list."""
+    """Refuse ``language in ('en')``, which contains no list.
+
+    For Python this is a test for a part of a text.
+    """
     if not isinstance(right, ast.Constant):
         return
     start, end = source.span(right)

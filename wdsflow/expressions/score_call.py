@@ -10,7 +10,10 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class ScoreCall(NamedTuple):
-    """A score and its settings, sorted by name. ``str()`` is its canonical form, and the name of its column."""
+    """A score and its settings, sorted by name.
+
+    ``str()`` is its canonical form, and the name of its column.
+    """
 
     name: str
     settings: tuple[tuple[str, Setting], ...] = ()
@@ -40,7 +43,10 @@ class ScoreType(Protocol):
 
 
 class ScoreFacts(NamedTuple):
-    """What is kept of a score in an expression. It can be sent to processes that do not know the score."""
+    """What an expression keeps of a score.
+
+    It can be sent to processes that do not know the score.
+    """
 
     tier: str
     low: float | None

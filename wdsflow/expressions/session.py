@@ -1,4 +1,7 @@
-"""A connection to the database of this process, with the constants and statements of an evaluator."""
+"""A database connection with the constants and statements of an evaluator.
+
+The database is that of this process.
+"""
 
 import os
 import threading
@@ -61,7 +64,10 @@ class Session:
         return self._variables[key]
 
     def run(self, statement: str, table: object) -> "dict[str, NDArray[np.generic]]":
-        """Return the columns of a result. ``table`` is read once: some streams can be read no second time."""
+        """Return the columns of a result.
+
+        ``table`` is read once: some streams cannot be read a second time.
+        """
         self._connection.register(TABLE, table)
         try:
             return call(self._connection, self._columns, statement)

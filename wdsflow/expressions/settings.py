@@ -16,7 +16,10 @@ ReadConstant = Callable[[ast.expr, str], Setting]
 def settings_of(
     source: ExpressionText, call: ast.Call, name: str, score: ScoreType, read_constant: ReadConstant
 ) -> dict[str, Setting]:
-    """Return the settings of a call by name. Raises ExpressionError if the score does not take them."""
+    """Return the settings of a call by name.
+
+    Raises ExpressionError if the score does not take them.
+    """
     spans: dict[str, Span] = {}
     settings: dict[str, Setting] = {}
     for number, (setting, value, span) in enumerate(_arguments(source, call, name, score)):
@@ -74,7 +77,10 @@ def check_settings(
     spans: Mapping[str, Span],
     span: Span,
 ) -> None:
-    """Raise ExpressionError if a score, a dataclass, does not take these settings. ``span``: the position of the score."""
+    """Raise ExpressionError if a score, a dataclass, does not take these settings.
+
+    ``span``: the position of the score.
+    """
     assert dataclasses.is_dataclass(score)
     fields = {field.name: field for field in dataclasses.fields(score) if field.init}
     for setting in settings:
@@ -98,7 +104,10 @@ def check_settings(
 
 
 def _type_mismatch(value: Setting, field: "dataclasses.Field[object]") -> str:
-    """Return the required type if a value has another one; the score itself checks types other than these."""
+    """Return the required type if a value has another one; "" otherwise.
+
+    The score itself checks types other than booleans, numbers and texts.
+    """
     if field.default is dataclasses.MISSING:
         required = getattr(field.type, "__name__", field.type)
     else:

@@ -1,4 +1,7 @@
-"""Shares of all samples, ``clip_similarity top 30%``, and the numbers by which samples are ranked."""
+"""Shares of all samples, such as ``clip_similarity top 30%``.
+
+Also the numbers by which samples are ranked.
+"""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +17,9 @@ _SHARE = re.compile(r"(.+?)\s+(top|bottom)\s+(\d+\.?\d*|\.\d+)\s*%(\s+of\s+kept)
 
 
 def share_predicate(text: str, catalog: Mapping[str, ScoreType]) -> str:
-    """Return the predicate for a share, such as ``clip_similarity top 30%`` or ``blur bottom 10% of kept``.
+    """Return the predicate for a share, such as ``clip_similarity top 30%``.
+
+    A share may be one of the kept samples: ``blur bottom 10% of kept``.
 
     Raises ValueError if it is not a share, or of something that is not a number.
     """

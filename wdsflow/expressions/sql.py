@@ -57,7 +57,10 @@ def quoted_name(name: str) -> str:
 
 
 def cleaned(column: str, kind: str, is_list: bool) -> str:
-    """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
+    """Return the SQL of a column as expressions need it.
+
+    Numbers are finite or NULL, and no list is empty.
+    """
     if not is_list:
         value = f"{column}::{SQL_TYPES[kind]}"
         return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
@@ -73,7 +76,9 @@ def column_by_name(call: ScoreCall) -> str:
 
 
 def sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> tuple[str, list[Constant]]:
-    """Return the condition of an expression over columns that are called like its scores, and its parameters.
+    """Return the condition of an expression as SQL, and its parameters.
+
+    Columns are called like the scores of the expression.
 
     ``lists``: the scores whose column is a list, with a value for each image or caption of a
     sample; see ``printed_sql``.
@@ -99,7 +104,10 @@ def all_terms(writer: "SqlWriter", expression: Expression) -> str:
 
 
 def check_length(node: Node) -> None:
-    """Raise SqlTooLongError if the SQL of a term is too long. With or without lists, it has the same order of length."""
+    """Raise SqlTooLongError if the SQL of a term is too long.
+
+    With or without lists, the SQL has the same order of length.
+    """
     # With parameters: a long list of constants costs nothing.
     SqlWriter(Parameters(), longest=_LONGEST).term(node)
 
@@ -134,14 +142,18 @@ class SqlWriter:
         self._numbers = count(1)
 
     def term(self, node: Node) -> str:
-        """Return the SQL of a whole condition: of several images or captions, it must hold for each.
+        """Return the SQL of a whole condition.
+
+        Of several images or captions, it must hold for each.
 
         A number becomes the smallest of several.
         """
         return self._over("all" if node.kind == "boolean" else "min", node)
 
     def needs_value(self, node: Node, call: ScoreCall) -> str | None:
-        """Return the SQL for whether a condition is unknown, and the missing value of a score may still decide it.
+        """Return the SQL for whether a score's missing value may still decide a condition.
+
+        The condition is unknown then.
 
         None if the condition does not use the score. Below ``and`` and ``or``, decided parts need
         no more values.
@@ -279,7 +291,10 @@ class SqlWriter:
         return text
 
     def _lists_of(self, node: Node) -> list[ScoreCall]:
-        """Return the scores of a node whose column is a list, without those below another fold over items."""
+        """Return the scores of a node whose column is a list.
+
+        Those below another fold over items are left out.
+        """
         calls: dict[ScoreCall, None] = {}
 
         def collect(part: Node) -> None:
@@ -298,7 +313,10 @@ class SqlWriter:
 
 
 def _fold(how: str, value: str, variable: str, source: str) -> str:
-    """Return the SQL that combines ``value`` over a list, ``source``, whose items are called ``variable``."""
+    """Return the SQL that combines ``value`` over a list.
+
+    ``source`` is the list, ``variable`` the name of an item in ``value``.
+    """
     if how in {"all", "any"}:
         # 1 is false, 2 unknown and 3 true, so that the smallest or largest decides.
         number = "list_min" if how == "all" else "list_max"
@@ -309,13 +327,19 @@ def _fold(how: str, value: str, variable: str, source: str) -> str:
 
 
 def _remainder(one: str, other: str, divisor: Node) -> str:
-    """Return the SQL of the remainder with the sign of the divisor, as in Python; DuckDB's has that of the dividend."""
+    """Return the SQL of the remainder with the sign of the divisor, as in Python.
+
+    DuckDB's has the sign of the dividend.
+    """
     remainder = f"{one} % {other}"
     return f"CASE WHEN {_has_wrong_sign(one, other, divisor)} THEN {remainder} + {other} ELSE {remainder} END"
 
 
 def _floor_division(one: str, other: str, divisor: Node) -> str:
-    """Return the SQL of the quotient, rounded down, as in Python: exact where ``floor(a / b)`` is not."""
+    """Return the SQL of the quotient, rounded down, as in Python.
+
+    It is exact where ``floor(a / b)`` is not.
+    """
     quotient = f"round(({one} - {one} % {other}) / {other})"
     return f"{quotient} - CASE WHEN {_has_wrong_sign(one, other, divisor)} THEN 1 ELSE 0 END"
 
@@ -329,7 +353,10 @@ def _has_wrong_sign(one: str, other: str, divisor: Node) -> str:
 
 
 def _may_be_nan(sign: str, left: Node, right: Node) -> bool:
-    """Return whether an operation on numbers that are not NaN may be NaN: only if some are infinite."""
+    """Return whether an operation on numbers that are not NaN may be NaN.
+
+    It may be only if some numbers are infinite.
+    """
     one, other = _may_be_infinite(left), _may_be_infinite(right)
     match sign:
         case "+" | "-" | "/":

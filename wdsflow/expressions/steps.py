@@ -17,7 +17,10 @@ COMPARED = "compared"
 
 
 class ScoreStep(NamedTuple):
-    """Scores that are computed before the expression is evaluated again, in the order of the text."""
+    """Scores that are computed before the expression is evaluated again.
+
+    They are in the order of the text.
+    """
 
     tier: str
     scores: tuple[ScoreCall, ...]
@@ -42,7 +45,10 @@ def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> 
 
 
 def terms_by_cost(expression: Expression) -> tuple[Term, ...]:
-    """Return the terms in the order in which a false one is named: by their most expensive score, equals as in the text."""
+    """Return the terms in the order in which a false one is named.
+
+    They are sorted by their most expensive score, equals as in the text.
+    """
     return tuple(
         sorted(
             expression.terms,

@@ -111,7 +111,10 @@ def _too_deep(source: ExpressionText) -> ExpressionError:
 
 
 def _refuse_control_characters(source: ExpressionText) -> None:
-    """Refuse characters that no text of a sample has by intention, and that Python's parser stumbles over."""
+    """Refuse control characters, at which Python's parser may fail.
+
+    No text of a sample has them by intention.
+    """
     if source.text.isprintable():
         return
     for index, char in enumerate(source.text):

@@ -47,7 +47,10 @@ _VALUE = "a value: a score, a number, a 'text'"
 
 
 def explain_syntax_error(text: str) -> ExpressionError:
-    """Return the error about a text that Python cannot parse, with what to write instead if that is known."""
+    """Return the error about a text that Python cannot parse.
+
+    It says what to write instead, if that is known.
+    """
     previous: Word | None = None
     needs_value = True
     open_parentheses = 0

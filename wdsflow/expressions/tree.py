@@ -1,4 +1,7 @@
-"""The tree of an expression: typed, and printed in one canonical form that Python parses to the same tree."""
+"""The typed tree of an expression.
+
+It is printed in one canonical form, which Python parses to the same tree.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -103,7 +106,10 @@ def calls_of(node: Node) -> tuple[ScoreCall, ...]:
 
 
 def printed(node: Node, tightness: int = _CHOICE) -> str:
-    """Return the canonical text of a tree, in parentheses if it binds less tightly than required."""
+    """Return the canonical text of a tree.
+
+    It is in parentheses if it binds less tightly than required.
+    """
     text, node_tightness = _print(node)
     return f"({text})" if node_tightness < tightness else text
 

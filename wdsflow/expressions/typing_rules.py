@@ -18,7 +18,10 @@ def kind_in_words(kind: Kind) -> str:
 
 
 def need_condition(source: ExpressionText, node: Node, subject: str) -> None:
-    """Raise ExpressionError unless a node is a condition; ``subject`` is what takes one: "`not` takes"."""
+    """Raise ExpressionError unless a node is a condition.
+
+    ``subject`` is what takes one: "`not` takes".
+    """
     if node.kind == "boolean":
         return
     example = (
@@ -61,7 +64,10 @@ def need_same_kind(source: ExpressionText, left: Node, right: Node) -> None:
 
 
 def unfinished_fold(source: ExpressionText, how: str, node: Node) -> ExpressionError:
-    """Return the error about ``any(x)`` or ``all(x)`` of something that is not a condition; ``node`` is x."""
+    """Return the error about ``any(x)`` or ``all(x)`` if x is not a condition.
+
+    ``node`` is x.
+    """
     test = "== 'text'" if node.kind == "text" else "> 0"
     example = f"{how}({source.quoted(node.span)} {test})"
     return source.error(

@@ -20,7 +20,9 @@ from .run_record import RunRecord
 
 
 def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tuple[Recipe, str]:
-    """Return the recipe with the scores that a run computes or keeps for all shards, and a line about them, or "".
+    """Return the recipe with the scores that a run computes or keeps for all shards.
+
+    Also returns a line about them, or "".
 
     Args:
         recipe: that of the command, in its canonical form.
@@ -76,7 +78,10 @@ def _line_on_added(layout: Layout, stored: Sequence[str], recipe: Recipe) -> str
 def _line_on_partial(
     layout: Layout, ledgers: Mapping[str, Sequence[str]], shards: int, partial: Sequence[str]
 ) -> str:
-    """Return a line on the scores that some ledgers have, and that are not computed for other shards."""
+    """Return a line on the scores that only some ledgers have.
+
+    They are not computed for other shards.
+    """
     count = sum(not set(partial).isdisjoint(scores) for scores in ledgers.values())
     have, keep = ("has", "keeps") if count == 1 else ("have", "keep")
     them = "it" if len(partial) == 1 else "them"
@@ -85,7 +90,10 @@ def _line_on_partial(
 
 
 def _scores_of_ledgers(record: RunRecord) -> Mapping[str, tuple[str, ...]]:
-    """Return the scores of the ledger of each shard, and of those that are not compared with others yet."""
+    """Return the scores of the ledger of each shard.
+
+    Ledgers that are not compared with others yet are included.
+    """
     scored = RunRecord(record.layout.scored, "measure")
     scored.read()
     scores: dict[str, tuple[str, ...]] = {}

@@ -18,7 +18,9 @@ _TIERS = ("header", "text", "pixels", "model")
 
 
 def explain(decider: Decider, pilot: Pilot) -> str:
-    """Return the plan as a table: one line per term, in order, and the average cost of a sample; then the steps.
+    """Return the plan as a table.
+
+    It has one line per term, in order, then the average cost of a sample, then the steps.
 
     "new scores" are those that no term above uses. "reached by" is the share of samples that no
     term above drops. What needs a model is not measured: such a term has no numbers, and those
@@ -74,7 +76,10 @@ def _passed_by(pilot: Pilot, term: Term) -> str:
 
 
 def _reached_by(pilot: Pilot, above: Sequence[Term]) -> str:
-    """Return the share of samples that no term above drops; a bound if one of these was not measured."""
+    """Return the share of samples that no term above drops.
+
+    It is a bound if one of these terms was not measured.
+    """
     at_most = "at most " if _has_unmeasured(pilot, above) else ""
     return f"{at_most}{pilot.reaching(above):.1%}"
 

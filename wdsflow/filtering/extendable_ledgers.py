@@ -1,4 +1,6 @@
-"""Whether ledgers can get more scores: those of a run, or of a ledger, that differs in its scores only.
+"""Whether ledgers can get more scores.
+
+They can if their run, or the ledger, differs in its scores only.
 
 Requests are those of ``Pass.request``, as JSON.
 """
@@ -20,7 +22,10 @@ def scores_of(run: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def can_add_scores(stored: Mapping[str, object], requested: Mapping[str, object]) -> bool:
-    """Return whether two runs of ``measure`` differ only in their scores: ledgers can get the columns that they lack."""
+    """Return whether two runs of ``measure`` differ only in their scores.
+
+    Then ledgers can get the columns that they lack.
+    """
     if {stored.get("kind"), requested.get("kind")} != {"measure"}:
         return False
     old = {**stored, "scores": None, "recipe": _recipe_without_scores(stored)}
@@ -31,7 +36,10 @@ def can_add_scores(stored: Mapping[str, object], requested: Mapping[str, object]
 
 
 def can_extend_ledger(metadata: Mapping[str, object], requested: Mapping[str, object]) -> bool:
-    """Return whether a ledger, by its metadata, is that of a run of ``measure`` except for its scores."""
+    """Return whether a ledger is that of a run of ``measure`` except for its scores.
+
+    Its metadata decides.
+    """
     old = _recipe_without_scores(metadata)
     new = _recipe_without_scores(requested)
     if canonical(old) != canonical(new):

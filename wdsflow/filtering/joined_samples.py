@@ -1,4 +1,7 @@
-"""The table that is joined with the samples of a run: opened, and compared with all shards before the first is processed."""
+"""The table that is joined with the samples of a run.
+
+It is opened, and compared with all shards before the first is processed.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -53,7 +56,10 @@ class JoinedSamples:
         return JoinedSamples(self.fields.of(url), self.options)
 
     def view(self, source: Source, url: Shard) -> Source:
-        """Return the tar of a shard whose samples have the fields of their rows. Raises SourceError, OSError."""
+        """Return the tar of a shard whose samples have the fields of their rows.
+
+        Raises SourceError, OSError.
+        """
         return JoinedShard(self.fields, url).view(source)
 
 
@@ -63,7 +69,10 @@ def digest_of(join: JoinedSamples | None, url: Shard) -> str:
 
 
 def with_fields(source: Source, url: Shard, join: JoinedSamples | None) -> Source:
-    """Return a source, or the tar of it whose samples have the fields of a table. Raises SourceError, OSError."""
+    """Return the tar of a source whose samples have the fields of a table.
+
+    Without a table, return the source. Raises SourceError, OSError.
+    """
     return source if join is None else join.view(source, url)
 
 
@@ -93,7 +102,9 @@ def check_join(
     allow_pipe: bool = False,
     begin: Begin | None = None,
 ) -> str:
-    """List the samples of all shards; return a line on those with a row, "" without samples. Raises JoinMismatch.
+    """List the samples of all shards, and return a line on those with a row.
+
+    The line is "" without samples. Raises JoinMismatch.
 
     A shard that cannot be read is reported when it is processed. ``begin``: for a display of progress.
     """

@@ -18,7 +18,10 @@ _KEPT, _AMBIGUOUS = "", "\0"
 
 
 class _Outcomes:
-    """The outcomes of the latest shards' samples. A copy in another process reads the ledgers itself."""
+    """The outcomes of the latest shards' samples.
+
+    A copy in another process reads the ledgers itself.
+    """
 
     def __init__(self) -> None:
         self._subset: LedgerSubset | None = None
@@ -46,7 +49,9 @@ class _Outcomes:
 
 @dataclass(frozen=True)
 class KeepFromLedger(SampleStage):
-    """Keep samples that pass a predicate, by scores that ``wdsflow measure`` computed; nothing is scored.
+    """Keep samples that pass a predicate, by scores that ``wdsflow measure`` computed.
+
+    Nothing is scored.
 
     A sample is looked up by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline;
     the earlier, the fewer samples are decoded. Others are dropped, and counted by the term of the

@@ -14,7 +14,11 @@ from .run_report import RunReport
 
 
 class NotDone(Exception):
-    """Slices of a run are not done. ``status`` has the commands that complete it; ``changed``: slices that must run again, and why."""
+    """Slices of a run are not done.
+
+    ``status`` has the commands that complete the run. ``changed``: slices that must run again, and
+    why.
+    """
 
     def __init__(self, status: RunStatus, changed: Sequence[tuple[int, str]] = ()) -> None:
         self.status, self.changed = status, changed
@@ -22,7 +26,9 @@ class NotDone(Exception):
 
 
 def merge_slices(out: Path) -> RunReport:
-    """Make one output of all finished slices of a run of ``filter`` or ``measure``, as a run without slices writes it.
+    """Make one output of all finished slices of a run of ``filter`` or ``measure``.
+
+    It is the output that a run without slices writes.
 
     The last slice that ends does this, unless it was killed, or others were run again. What is
     merged stays merged: a second call changes nothing, and after a killed one the next call

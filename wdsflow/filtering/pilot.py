@@ -1,4 +1,4 @@
-"""Measurements on some samples: the cost of each score, and which samples pass which terms of a predicate."""
+"""Measurements on some samples: the cost of each score, and which samples pass each term."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

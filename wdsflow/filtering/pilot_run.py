@@ -1,4 +1,7 @@
-"""Measure a predicate on a few samples: the cost of each score, and how many samples pass each term."""
+"""Measures a predicate on a few samples.
+
+The results are the cost of each score, and how many samples pass each term.
+"""
 
 import glob
 import os
@@ -53,7 +56,9 @@ def measured(
     scored: Layout | None = None,
     join: JoinOptions | None = None,
 ) -> Pilot:
-    """Take every score of a predicate for 500 samples of a few shards: from ledgers, otherwise by computing it.
+    """Take every score of a predicate for 500 samples of a few shards.
+
+    Scores are taken from ledgers, or computed.
 
     A score that compares all samples needs all of them: here only its cost is measured, and all
     samples pass. Scores by models are left out unless the ledgers have them. Decoding shared by
@@ -142,7 +147,10 @@ class _PilotScores:
         *,
         allow_pipe: bool,
     ) -> None:
-        """Add the first samples of a shard, at most ``most``, with the values of its ledger. Raises OtherShard."""
+        """Add the first samples of a shard, at most ``most``, with the values of its ledger.
+
+        Raises OtherShard.
+        """
         values = SampleTable() if ledger is None else read_ledger(ledger)[0]
         recipe = self._plan.recipe
         budget = parse_size(recipe.image_memory)

@@ -73,7 +73,7 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
 def _refuse_other_join(
     scored: Layout, shards: Sequence[Shard], names: Sequence[str], join: JoinedSamples | None
 ) -> None:
-    """Raise LedgerOfOtherJoin if the first of the ledgers is of samples with the fields of another table, or of none."""
+    """Raise LedgerOfOtherJoin if the first ledger was made with another table, or with none."""
     for url, name in zip(shards, names, strict=True):
         path = scored.ledger(name)
         if path.is_file():
@@ -82,7 +82,10 @@ def _refuse_other_join(
 
 
 def _prepare(pass_: Pass, report: RunReport) -> bool:
-    """Make a pass depend on its ledgers; compare all samples by them if needed. Return False if that failed."""
+    """Make a pass depend on its ledgers.
+
+    If needed, all samples are compared by them. Returns False if that failed.
+    """
     assert pass_.scored is not None
     try:
         use_ledgers(pass_, pass_.scored)

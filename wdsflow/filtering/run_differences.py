@@ -51,7 +51,10 @@ class Differs(ValueError):
 
 
 def differ(stored: Mapping[str, object], requested: Mapping[str, object]) -> bool:
-    """Return whether two runs differ: the version of wdsflow does not count, unless ``code`` differs; nor the path of a table."""
+    """Return whether two runs differ.
+
+    The version of wdsflow does not count, unless ``code`` differs. Nor does the path of a table.
+    """
     old = {name: value for name, value in stored.items() if name not in _NO_DIFFERENCE}
     new = {name: value for name, value in requested.items() if name not in _NO_DIFFERENCE}
     return canonical(old) != canonical(new)
@@ -129,7 +132,10 @@ def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
 
 
 def _input(name: str, value: object, other: object) -> str:
-    """Return the shards of a run, with one that the other run does not have, or its option for quarantined samples."""
+    """Return the shards of a run, or its option for quarantined samples.
+
+    Of the shards, one that the other run does not have is named.
+    """
     if name == "quarantine":
         return f"--quarantine {quote(str(value))}" if value else "no --quarantine"
     urls = value if isinstance(value, list) else []

@@ -1,4 +1,7 @@
-"""Filter shards, with the scores of an earlier run or without, or score them: resumable, with every sample accounted for."""
+"""Filter shards, or score them: resumable, with every sample accounted for.
+
+A filter can use the scores of an earlier run.
+"""
 
 import os
 
@@ -23,7 +26,9 @@ def filter_shards(
     embeddings_from: str | os.PathLike[str] | None = None,
     join: JoinOptions | None = None,
 ) -> RunReport:
-    """Write, for each shard, a shard of the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
+    """Write, for each shard, a shard of the samples that a recipe keeps, and a ledger.
+
+    Kept samples are the same byte for byte. The ledger has all samples of the shard.
 
     The same call resumes an interrupted run: shards that are finished in ``out`` are kept.
 

@@ -27,7 +27,10 @@ LISTING = "listing"
 
 
 class LocalOnly(ValueError):
-    """An option does not work with an output folder in an object store. ``options`` names what to leave out."""
+    """An option does not work with an output folder in an object store.
+
+    ``options`` names what to leave out.
+    """
 
     def __init__(self, message: str, *options: str) -> None:
         super().__init__(message)
@@ -35,7 +38,10 @@ class LocalOnly(ValueError):
 
 
 class OutputError(OSError):
-    """An output could not be written, and the run stopped. Finished shards are kept, partial ones removed."""
+    """An output could not be written, and the run stopped.
+
+    Finished shards are kept, partial ones removed.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,10 @@ from .run_options import LocalOnly, RunOptions
 
 @contextmanager
 def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Path]:
-    """Yield the local folder for the outputs of a run, as ``working_folder``. Raises LocalOnly as well."""
+    """Yield the local folder for the outputs of a run, as ``working_folder`` does.
+
+    Raises LocalOnly as well.
+    """
     remote = remote_url(out)
     if remote is not None:
         url = redact(remote)
@@ -42,7 +45,10 @@ def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Pat
 
 
 def refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> None:
-    """Refuse to write into the folder of the ledgers that ``flag`` names: --restart would remove them."""
+    """Refuse to write into the folder of the ledgers that ``flag`` names.
+
+    --restart would remove them.
+    """
     if os.path.realpath(ledger) in map(os.path.realpath, (layout.folder, layout.scored.folder)):
         raise ValueError(
             f"{layout.folder} cannot be both {flag} and -o: give another folder for the output"

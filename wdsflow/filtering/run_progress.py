@@ -1,4 +1,7 @@
-"""How far a run is while it works: measured on its own samples, for the lines and bars of the command line."""
+"""How far a run is while it works, measured on its own samples.
+
+The lines and bars of the command line show it.
+"""
 
 import threading
 import time
@@ -57,7 +60,10 @@ class RunSoFar:
 
     @property
     def total(self) -> float | None:
-        """The seconds of the whole pass, if the other samples are like those that are done; None if nothing is measured."""
+        """The expected seconds of the whole pass; None if nothing is measured.
+
+        They are right if the other samples are like those that are done.
+        """
         return self.measured / self.share if self.is_measured else None
 
     @property
@@ -158,7 +164,10 @@ class RunWatch:
 
 @contextmanager
 def watching(watch: RunWatch, tell: Callable[[RunSoFar], object]) -> Iterator[None]:
-    """Call a function with the progress, several times a second, from a thread, until the block ends."""
+    """Call a function with the progress, several times a second, until the block ends.
+
+    A thread calls it.
+    """
     ended = threading.Event()
 
     def run() -> None:

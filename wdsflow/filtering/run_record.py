@@ -1,4 +1,7 @@
-"""The record of ``filter`` and ``measure``: several files per shard, slices, and ledgers that get more scores."""
+"""The record of ``filter`` and ``measure``.
+
+It has several files per shard, slices, and ledgers that get more scores.
+"""
 
 import json
 import shutil
@@ -147,7 +150,7 @@ class RunRecord(OutputRecord[ShardRecord]):
             raise Differs(self.folder, stored, options)
 
     def refuse_other_join(self, join: JoinedSamples | None) -> None:
-        """Raise Differs if the folder holds outputs of samples with the fields of another table, or of none."""
+        """Raise Differs if the folder holds outputs made with another table, or with none."""
         stored = self.options
         if stored is None or self._is_idle():
             return
@@ -171,7 +174,10 @@ class RunRecord(OutputRecord[ShardRecord]):
         return [self.layout.spool, self.layout.resolved_folder]
 
     def await_workers(self) -> None:
-        """Wait until all workers of a run, or of a slice, have ended on all machines. Raises Busy."""
+        """Wait until all workers of a run, or of a slice, have ended on all machines.
+
+        Raises Busy.
+        """
         locks = [self.layout.workers_lock(*self.part)]
         if self.is_alone:
             locks = sorted(self.layout.inside.glob("lock*.workers"))

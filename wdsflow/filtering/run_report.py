@@ -96,7 +96,10 @@ class RunReport(OutputsReport[ShardRecord]):
         return f"half or more {outcome}: {total:,} of {samples:,} samples{most} for {example}"
 
     def _mostly_without_value(self, samples: int) -> str:
-        """Return the score that has no value for half of the samples or more; "" if each has one for more."""
+        """Return a line if half of the samples or more lack a value for one reason.
+
+        "" otherwise. The line has an example, which names the score.
+        """
         failed = self.merged("failed")
         if not failed:
             return ""

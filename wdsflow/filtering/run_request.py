@@ -28,7 +28,10 @@ Urls = str | Iterable[str]
 
 @dataclass(frozen=True)
 class FilterRequest:
-    """The arguments of ``filter_shards`` or ``measure_shards``; ``out`` is a folder of this machine."""
+    """The arguments of ``filter_shards`` or ``measure_shards``.
+
+    ``out`` is a folder of this machine.
+    """
 
     kind: Literal["filter", "measure"]
     urls: Urls
@@ -69,7 +72,11 @@ class FilterRequest:
         return join
 
     def _refuse_other_join(self, join: JoinedSamples | None) -> None:
-        """Raise Differs before all shards are listed, and before anything is said of a run that is refused."""
+        """Raise Differs if the output folder was written with another table.
+
+        This happens before all shards are listed, and before anything is said of a run that is
+        refused.
+        """
         layout = self.layout()
         is_same_kind = recorded_run(layout.run_file).get("kind") == self.kind
         if is_same_kind and not (self.options.restart or self.options.dry_run):
@@ -78,7 +85,10 @@ class FilterRequest:
             record.refuse_other_join(join)
 
     def embeddings(self, recipe: Recipe, layout: Layout, names: list[str]) -> Reuse | None:
-        """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored.
+        """Return the reusable embeddings of an earlier run.
+
+        None without such a run. Raises LedgerError, and ValueError if no embeddings could be
+        stored.
 
         Args:
             recipe: the recipe, completed.

@@ -1,4 +1,7 @@
-"""What the scores by models of a recipe cost a sample, as far as an earlier run of the same models has measured it."""
+"""What the scores by models of a recipe cost a sample.
+
+Only costs that an earlier run of the same models has measured.
+"""
 
 import os
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +20,10 @@ from .recipe.recipe import Recipe, canonical_recipe, digest
 
 @dataclass(frozen=True)
 class ScoreCost:
-    """The costs of a score's models, in each folder where all of them were measured. ``catalog_seconds``: what the catalog says."""
+    """The costs of a score's models, in each folder where all of them were measured.
+
+    ``catalog_seconds``: what the catalog says.
+    """
 
     score: str
     # Folder -> costs.
@@ -26,14 +32,19 @@ class ScoreCost:
 
 
 def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:
-    """Return models by the digests of their identities: two of a digest have the same outputs and costs."""
+    """Return models by the digests of their identities.
+
+    Two models of one digest have the same outputs and costs.
+    """
     return {digest(model.identity()): model for model in models}
 
 
 def score_costs(
     recipe: Recipe, folders: Sequence[str | os.PathLike[str]], stored: Collection[ScoreCall] = ()
 ) -> list[ScoreCost]:
-    """Return the costs of each score by models, by the runs in some folders, without those that are ``stored`` already.
+    """Return the costs of each score by models, as the runs in some folders measured them.
+
+    Scores that are ``stored`` already are left out.
 
     Raises ValueError for an invalid recipe.
     """

@@ -1,4 +1,6 @@
-"""The rule to which each lost sample belongs: exactly one, so that the numbers of findings add up to the losses.
+"""The rule to which each lost sample belongs.
+
+A sample belongs to exactly one rule, so that the numbers of findings add up to the losses.
 
 A reader gives one reason for each sample that it drops. A field that does not decode names its rule
 by the status of its contents. A missing field may have been lost by another fault, such as members
@@ -75,7 +77,10 @@ _OF_PIECES = (
 
 
 def attributed(context: Context, reader: Reader) -> Lost:
-    """Return the rule of each sample that a reader loses; nothing for a reader that ends with an exception."""
+    """Return the rule of each sample that a reader loses.
+
+    Empty for a reader that ends with an exception.
+    """
     return context.once(("attributed", id(reader)), lambda: _attributed(context, reader))
 
 

@@ -107,7 +107,7 @@ class Context:
         return f"{self.titles(names)} {verb} with an exception"
 
     def ended_by_fields(self) -> set[str]:
-        """Return the names of the readers that raise because their first samples have different fields."""
+        """Return the names of readers that raise because their first samples differ in fields."""
         names = set()
         for verdict in self.verdicts:
             slugs = {reason.slug for reason in verdict.reasons}
@@ -116,7 +116,9 @@ class Context:
         return names
 
     def losing(self, names: Iterable[str], dropped: str, missing: str) -> list[str]:
-        """Describe the effect of incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
+        """Describe what readers do with incomplete samples.
+
+        The result is a list such as ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
         Args:
             names: of the readers.
@@ -154,7 +156,10 @@ class Context:
 
 
 class Count(int):
-    """A number that is formatted with a noun: ``f"{Count(3):image is|images are}"`` is "3 images are"."""
+    """A number that is formatted with a noun.
+
+    ``f"{Count(3):image is|images are}"`` is "3 images are".
+    """
 
     def __format__(self, noun: str) -> str:
         one, _, several = noun.partition("|")
@@ -178,7 +183,10 @@ class Locatable(Protocol):
 
 
 class Rule(ABC):
-    """One rule. The class docstring is its manual page: title line, then what, why it matters, in practice, fix."""
+    """One rule. The class docstring is its manual page.
+
+    The page is a title line, then what, why it matters, in practice, and fix.
+    """
 
     code: ClassVar[str]
     # The usual severity; a finding may differ.
@@ -190,7 +198,10 @@ class Rule(ABC):
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield one finding for each faulty shard; ``run_rules`` drops explained ones, and merges many into one."""
+        """Yield one finding for each faulty shard.
+
+        ``run_rules`` drops findings that others explain, and merges many into one.
+        """
 
     def finding(
         self,
@@ -204,7 +215,10 @@ class Rule(ABC):
         severity: Severity | None = None,
         fix: Repair | None = None,
     ) -> Finding:
-        """Return a finding of this rule; ``count`` is a number of samples, images or captions out of ``of``."""
+        """Return a finding of this rule.
+
+        ``count`` is a number of samples, images or captions out of ``of``.
+        """
         return Finding(
             code=self.code,
             severity=severity or self.severity,
@@ -219,7 +233,10 @@ class Rule(ABC):
         )
 
     def fix_of_set(self, context: Context) -> Repair | None:
-        """Return a fix of the set other than ``wdsflow repair``, which is planned for all findings together."""
+        """Return a fix of the set other than ``wdsflow repair``; None if there is none.
+
+        A repair is planned for all findings together.
+        """
         return None
 
     @classmethod
@@ -251,7 +268,7 @@ class TallyRule(Rule):
         )
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return the sum of the rule's tallies, with the location of the first tally that is not empty."""
+        """Return the sum of the rule's tallies, located at the first that is not empty."""
         tallies = [shard.tally(name) for name in self.tallies]
         seen = [tally for tally in tallies if tally.count]
         if not seen:
@@ -259,7 +276,10 @@ class TallyRule(Rule):
         return replace(seen[0], count=sum(tally.count for tally in seen))
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Return a fix of one shard other than ``wdsflow repair``, which is planned for all findings together."""
+        """Return a fix of one shard other than ``wdsflow repair``; None if there is none.
+
+        A repair is planned for all findings together.
+        """
         return None
 
     def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
@@ -293,7 +313,10 @@ class TallyRule(Rule):
 
 
 def parts_seen(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> Tally:
-    """Return the number of fields with a fault, by the shapes of samples, with the name of the first."""
+    """Return the number of faulty fields, and the name of the first.
+
+    They are counted by the shapes of samples.
+    """
     tally = Tally()
     for item in shard.runs.counted():
         names = [part.suffix for part in item.shape if at_fault(part)]
@@ -312,7 +335,10 @@ def first_seen(detail: str) -> str:
 
 
 def keep(urls: Sequence[str], where: str, note: str) -> Repair:
-    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair; ``note`` explains its effect."""
+    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair.
+
+    ``note`` explains its effect.
+    """
     words = ["wdsflow filter", *map(quote_path, urls), "-o filtered", command(["--where", where])]
     return Repair(" ".join(words), safe=False, note=note, where=where)
 

@@ -10,7 +10,9 @@ from .shape_edits import Edit
 
 
 def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> list[ShardEvidence]:
-    """Return the evidence of shards after an edit of each sample; ``caption`` is the name in json that holds captions.
+    """Return the evidence of shards after an edit of each sample.
+
+    ``caption`` is the name in json that holds captions.
 
     Empty shards are left out.
     """
@@ -45,7 +47,10 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
 
 
 def _edited(shard: ShardEvidence, edit: Edit, caption: str) -> list[ShapeCount]:
-    """Return the shapes after an edit, with the number of samples; those that are left out are missing."""
+    """Return the shapes after an edit, each with its number of samples.
+
+    Samples that the edit leaves out are missing.
+    """
     # Of each shape, the samples whose json holds a caption, and that no run had so far.
     remaining: dict[Shape, int] = {}
     if caption in shard.json_keys:

@@ -42,7 +42,10 @@ def accepted_fields(context: Context, reader: Reader, role: Role) -> tuple[str, 
 
 
 def has_role(context: Context, reader: Reader, shape: Shape, role: Role) -> bool:
-    """Return whether a sample has a field that the reader takes for its image or caption, valid or not."""
+    """Return whether a sample has a field that the reader takes for its image or caption.
+
+    The field need not be valid.
+    """
 
     def has_it() -> bool:
         # A mark is not a missing field.
@@ -74,7 +77,7 @@ def _has_role(context: Context, reader: Reader, shape: Shape, role: Role) -> boo
 
 
 def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) -> str:
-    """Return the field of a sample that may serve as its caption, label or image, "" if there is none.
+    """Return the field of a sample that may be its caption, label or image; "" if there is none.
 
     A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not
     count: W010 reports it.

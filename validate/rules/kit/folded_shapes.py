@@ -1,4 +1,6 @@
-"""Shapes of samples in which unusual field names are replaced by numbers, so that many samples share a shape.
+"""Shapes of samples in which numbers replace unusual field names.
+
+Many samples then share a shape.
 
 A base name with dots makes a field name of its rest: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``. There
 may be as many of these as samples. In shapes for rules they are replaced by their number within the
@@ -19,7 +21,10 @@ _MARK = "\0"
 def folded(
     context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True
 ) -> tuple[ShapeCount, ...]:
-    """Return the shapes of a shard for a reader; shapes that differ only in unusual field names are merged."""
+    """Return the shapes of a shard for a reader, with unusual field names numbered.
+
+    Shapes that differ only in unusual field names are merged.
+    """
     runs = reader.runs(shard)
 
     def merged_shapes() -> tuple[ShapeCount, ...]:
@@ -38,7 +43,10 @@ def folded(
 
 
 def is_wild(shard: ShardEvidence, suffix: str) -> bool:
-    """Return whether a field name is the rest of a base name with dots, not a name that many samples share."""
+    """Return whether a field name is the rest of a base name with dots.
+
+    Other field names are shared by many samples.
+    """
     if "." not in suffix:
         return False
     lower = suffix.lower()
@@ -62,7 +70,10 @@ def undotted(shard: ShardEvidence, part: Part) -> Part:
 
 
 def fold(shard: ShardEvidence, shape: Shape) -> Shape:
-    """Return an equivalent shape in which unusual field names are numbered, so that many samples share it."""
+    """Return an equivalent shape in which unusual field names are numbered.
+
+    Many samples then share it.
+    """
     if not any("." in part.suffix for part in shape):
         return shape
     numbers: dict[str, int] = {}

@@ -25,7 +25,9 @@ class _FindingId(NamedTuple):
 def with_losses(
     findings: FindingsByCode, rules: Mapping[str, type[Rule]], context: Context, *, is_all: bool
 ) -> dict[str, list[Finding]]:
-    """Return findings with the number of samples that each reader loses by them, also in their messages.
+    """Return findings with the number of samples that each reader loses by them.
+
+    The messages give these numbers, too.
 
     ``is_all``: all rules have looked, so that every lost sample belongs to one of the findings.
     """
@@ -112,7 +114,11 @@ class _LossDivider:
         return of_shard or without_shard
 
     def _explaining(self, url: str, code: str) -> list[_FindingId]:
-        """Return the finding that explains the losses by a rule that has none: that of a cause, or the worst in the shard."""
+        """Return the finding that explains losses by a rule without a finding.
+
+        This is the finding of a cause, otherwise the worst one in the shard, otherwise the worst
+        one without a shard. Empty if there is none.
+        """
         causes = self._rules[code].requires if code in self._rules else ()
         for cause in causes:
             finding_ids = self._in_shard(url, cause)

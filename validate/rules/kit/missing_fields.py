@@ -57,7 +57,10 @@ def field_needs(context: Context) -> list[FieldNeeds]:
 
 
 def incomplete_samples(context: Context, needs: FieldNeeds) -> Iterator[IncompleteSamples]:
-    """Yield the samples without a field that others have, by shard, missing roles and field to use instead."""
+    """Yield the samples without a field that others have.
+
+    They are grouped by shard, missing roles and the field to use instead.
+    """
     roles = [role for role in ROLES if needs.names[role] and role not in needs.absent]
     for shard in context.evidence.shards:
         yield from _in_shard(context, needs.reader, shard, roles)
@@ -124,13 +127,19 @@ def _in_shard(
 def _is_hidden_by_dots(
     context: Context, reader: Reader, shard: ShardEvidence, shape: Shape, roles: Sequence[Role]
 ) -> bool:
-    """Return whether a sample would have all of some roles if its base name had no dots, which W010 reports."""
+    """Return whether a sample would have all ``roles`` if its base name had no dots.
+
+    W010 reports such names.
+    """
     fixed = tuple(undotted(shard, part) for part in shape)
     return fixed != shape and all(has_role(context, reader, fixed, role) for role in roles)
 
 
 def _has_anywhere(context: Context, reader: Reader, role: Role) -> bool:
-    """Return whether any sample would have the role if base names had no dots, which W010 reports."""
+    """Return whether any sample would have the role if base names had no dots.
+
+    W010 reports such names.
+    """
     for shard in context.evidence.shards:
         for item in folded(context, reader, shard):
             fixed = tuple(undotted(shard, part) for part in item.shape)
@@ -140,7 +149,10 @@ def _has_anywhere(context: Context, reader: Reader, role: Role) -> bool:
 
 
 def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter[Shape]:
-    """Return how many samples were merged into others by dots in base names, by the folded shapes of the others."""
+    """Return how many samples were merged into others by dots in base names.
+
+    They are counted by the folded shapes of the others.
+    """
     hidden: Counter[Shape] = Counter()
     if not shard.tally("name.dotted").count:
         return hidden

@@ -1,4 +1,4 @@
-"""Fields that may be captions or images under another name than readers know, and fields that are empty."""
+"""Fields that may be captions or images under unknown names, and empty fields."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _USUAL = (CAPTION, *IMAGE_FIELDS)
 
 
 def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
-    """Return the fields that may be a caption or an image under another name, each with the usual name."""
+    """Return the fields that may be a caption or an image, each with the usual name."""
     names: dict[str, str] = {}
     empty = empty_fields(shards)
     for shard in shards:

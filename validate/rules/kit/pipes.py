@@ -1,4 +1,4 @@
-"""The shell commands of ``pipe:`` urls: how their failures hide, and which urls they merely copy."""
+"""The shell commands of ``pipe:`` urls: how failures hide, and which are mere copies."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def how_failures_hide(command: str) -> str:
 
 
 def without_pipe(command: str) -> str:
-    """Return the command that reads the url of a mere copy directly, "" if the pipe does something else as well.
+    """Return the command that reads the url of a mere copy directly; "" for other pipes.
 
     >>> print(without_pipe("aws s3 cp --profile me s3://bucket/0.tar -"))
     AWS_PROFILE=me wdsflow validate s3://bucket/0.tar

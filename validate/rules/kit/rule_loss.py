@@ -24,7 +24,7 @@ class RuleLoss(NamedTuple):
 
 
 def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
-    """Return how many samples of a shard a reader would lose by one fault if they had no other fault.
+    """Return how many samples of a shard a reader would lose if they had only one fault.
 
     ``fixed_part`` returns a part without the fault, or the same object if it has none. A sample
     with two faults counts for both.

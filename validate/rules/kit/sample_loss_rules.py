@@ -77,7 +77,10 @@ class LossRule(TallyRule):
         losses: dict[str, RuleLoss],
         over: set[str],
     ) -> Finding:
-        """Return the finding for one shard; ``over``: the readers that lose more than ``max_loss``."""
+        """Return the finding for one shard, with the losses of readers.
+
+        ``over``: the readers that lose more than ``max_loss``.
+        """
         ending = [name for name, item in losses.items() if item.crash]
         affected = [name for name, item in losses.items() if item.samples or item.crash]
         severity = self.harmless

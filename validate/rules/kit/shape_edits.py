@@ -1,4 +1,7 @@
-"""Changes to the fields of a sample, computed from its shape; and what the shapes of all samples say before one."""
+"""Changes to the fields of a sample, computed from its shape.
+
+Also facts about the shapes of all samples that are needed before a change.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,12 +36,18 @@ class ShapeEdits:
 
     @staticmethod
     def of_plan(plan: RepairPlan) -> "ShapeEdits":
-        """Return the steps of a plan that change names only, or that need no more than the evidence of a scan."""
+        """Return the steps of a plan whose effect the evidence of a scan determines.
+
+        They change names only, or need no more than that evidence.
+        """
         caption = plan.caption.names[0] if plan.caption is not None else ""
         return ShapeEdits(caption, plan.rename, plan.drop_fields, plan.drop_bad)
 
     def __call__(self, shape: Shape, has_caption: bool) -> Shape | None:
-        """Return the shape of a sample after a repair; its fields must have distinct names, in lower case."""
+        """Return the shape of a sample after a repair; None if the sample is left out.
+
+        Its fields must have distinct names, in lower case.
+        """
         # Of fields with the same name, a repair would write one.
         shape = tuple({part.suffix: part for part in shape}.values())
         for old, new in self.rename:
@@ -65,7 +74,10 @@ def is_bad(shape: Shape) -> bool:
 
 
 def with_caption(shape: Shape, has_caption: bool) -> Shape | None:
-    """Return a shape after the pipeline stage in plain webdataset code, which leaves incomplete samples out."""
+    """Return a shape after the pipeline stage in plain webdataset code.
+
+    None for an incomplete sample, which that stage leaves out.
+    """
     after = ShapeEdits(caption="?")(shape, has_caption)
     if after is None:
         return None
@@ -88,7 +100,10 @@ def as_caption(shape: Shape, has_caption: bool) -> Shape:
 
 
 def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
-    """Return the edits that write captions from json; None if no name with captions fits into an option."""
+    """Return the edits that write captions from json.
+
+    None if no name with captions fits into an option.
+    """
     named = caption_name(shards)
     if named is None or not fits_option(named[0]):
         return None
@@ -122,7 +137,10 @@ def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
 
 
 def _with_renamed(shape: Shape, old: str, new: str) -> Shape:
-    """Return a shape with a field under another name; unchanged if it has no such field, or one of the new name."""
+    """Return a shape with one field renamed.
+
+    The shape is unchanged if it has no such field, or already has one of the new name.
+    """
     names = {part.suffix for part in shape}
     if old not in names or new in names:
         return shape
@@ -139,7 +157,10 @@ def _renamed(part: Part, new: str) -> Part:
 
 
 def _with_caption_of_json(shape: Shape) -> Shape:
-    """Return a shape with a caption as its last part, taken from json; unchanged if it has no json, or a caption."""
+    """Return a shape with a caption from json as its last part.
+
+    The shape is unchanged if it has no json, or already has a usable caption.
+    """
     status = {part.suffix: part.status for part in shape}
     if "json" not in status:
         return shape

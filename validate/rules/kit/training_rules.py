@@ -37,7 +37,10 @@ class TrainingRule(Rule):
 
 
 def flag(*flags: str, note: str = "") -> Repair:
-    """Return a flag of the training command, with its value, as a repair; ``note`` continues the sentence."""
+    """Return a flag of the training command, with its value, as a repair.
+
+    ``note`` continues the sentence.
+    """
     words = command(flags)
     return Repair(words, note=f"train with {words}{note}", flags=flags)
 

@@ -1,1 +1,4 @@
-"""What filter, measure, merge and scores print about runs: progress, a forecast, the summary, values in a ledger."""
+"""What filter, measure, merge and scores print about runs.
+
+Progress, a forecast, the summary, and the values in a ledger.
+"""

@@ -55,7 +55,10 @@ class _LineDisplay:
         self._lines = ProgressLines(here=here)
 
     def begin(self, total: int, activity: str) -> Callable[[object], None] | None:
-        """Begin a pass, or a listing of all shards: this one is reported by its shards, as nothing watches it."""
+        """Begin a pass, or a listing of all shards.
+
+        The display watches a pass. A listing is reported shard by shard, by the returned function.
+        """
         if activity == LISTING:
             return ListingLines(total, say).add
         self._lines = ProgressLines(here=self._here)

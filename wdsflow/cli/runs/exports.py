@@ -1,4 +1,4 @@
-"""Lists of the kept samples of a run: requested files are checked before it, and written after it."""
+"""Lists of the kept samples of a run: checked before the run, and written after it."""
 
 from collections.abc import Sequence
 from pathlib import Path

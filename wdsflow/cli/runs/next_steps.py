@@ -118,7 +118,7 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
 
 
 def _are_mostly_scattered(report: "RunReport") -> bool:
-    """Return whether most samples were quarantined because their members are not next to each other."""
+    """Return whether most samples were quarantined because their members are not adjacent."""
     reasons = report.merged("quarantined")
     if not reasons:
         return False

@@ -83,7 +83,7 @@ class _DueTimes:
 
 
 class RunMemory:
-    """The memory of this process and of all that it started, where shared pages count once (PSS)."""
+    """The memory of this process and its descendants; shared pages count once (PSS)."""
 
     def __init__(self) -> None:
         self._held = HeldMemory()

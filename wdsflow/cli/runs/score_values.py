@@ -1,4 +1,7 @@
-"""The values of a score in a ledger, for ``wdsflow scores --ledger``: how many, and how they are distributed."""
+"""The number and distribution of a score's values in a ledger.
+
+``wdsflow scores --ledger`` prints them.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -27,7 +30,10 @@ _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 def score_lines(
     scores: "LedgerScores", column: "ScoreColumn", ledger: Path, used_names: set[str]
 ) -> Iterator[str]:
-    """Yield the lines about one score. ``used_names`` are those of output folders in earlier lines."""
+    """Yield the lines about one score.
+
+    ``used_names``: the output folders that earlier lines name.
+    """
     yield f"{escape(str(column.call), 1_000)}: {how_many(column.samples, 'sample')}, {column.computed:,} with a value"
     without = _missing_values(column)
     if without:
@@ -80,7 +86,10 @@ def _quantiles(column: "ScoreColumn") -> str:
 
 
 def _histogram(column: "ScoreColumn") -> Iterator[str]:
-    """Yield a line for each value if they are few, otherwise for each of 12 ranges; the outer ones are unbounded."""
+    """Yield a line for each value if they are few, otherwise for each of 12 ranges.
+
+    The outer ranges are unbounded.
+    """
     import numpy as np
 
     values = column.numbers
@@ -101,7 +110,10 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
 
 
 def _range_labels(edges: "NDArray[Any]", *, below: bool, above: bool) -> list[str]:
-    """Return the names of ranges. ``below``, ``above``: whether values are outside of all, which the outer ones include."""
+    """Return the labels of ranges.
+
+    ``below``, ``above``: some values are outside the edges, and the outer ranges include them.
+    """
     ends = [f"{edge:.4g}" for edge in edges]
     width = max(map(len, ends))
     labels = [f"{start:>{width}} .. {end:<{width}}" for start, end in itertools.pairwise(ends)]

@@ -1,4 +1,7 @@
-"""The summary of a run of ``filter``, ``measure`` or ``merge``: the funnel, the outputs, the next commands."""
+"""The summary of a run of ``filter``, ``measure`` or ``merge``.
+
+The funnel, the outputs and the next commands.
+"""
 
 import os
 import sys

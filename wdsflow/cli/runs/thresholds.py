@@ -61,7 +61,10 @@ def _measure_command(column: "ScoreColumn", ledger: Path, urls: list[Shard]) -> 
 
 
 def _shares_by_threshold(column: "ScoreColumn") -> dict[float, list[float]]:
-    """Return the thresholds that come nearest to the shares; the same one may come nearest to several."""
+    """Return the thresholds nearest to some shares, each with its shares.
+
+    One threshold may be the nearest to several shares.
+    """
     shares: dict[float, list[float]] = {}
     for share in _SHARES:
         threshold = column.threshold_for(share)

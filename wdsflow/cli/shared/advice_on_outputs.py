@@ -23,7 +23,7 @@ def advise_on_existing_file(_: Exception, typed: Typed) -> Iterator[str]:
 
 
 def advise_on_other_options(_: Exception, typed: Typed) -> Iterator[str]:
-    """Yield the commands that replace the outputs that were written with other options, and that keep them."""
+    """Yield the commands that replace or keep outputs written with other options."""
     outputs = "it" if typed.is_filter else "them"
     is_slice = bool(typed.given.get("count"))
     if not is_slice:

@@ -1,4 +1,4 @@
-"""Advice for filter and measure: captions, values in json, and scores that a ledger does not have."""
+"""Advice for filter and measure on captions, json values and scores missing in a ledger."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -35,7 +35,10 @@ def advise_on_captions(error: "NoCaptions", typed: Typed) -> Iterator[str]:
 
 
 def advise_on_json(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
-    """Yield the nearest name in the json of samples, and commands with it, or without samples that lack it."""
+    """Yield the nearest name in the json of samples, and a command that uses it.
+
+    Another command drops the samples without a value.
+    """
     yield from _nearest_json_name(error, typed)
     where = typed.given.get("where")
     if not error.is_all and isinstance(where, str):
@@ -55,7 +58,9 @@ def advise_on_ledger(_: Exception, typed: Typed) -> Iterator[str]:
 
 
 def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
-    """Yield the commands that compute the missing scores, with the recipe of the ledger if any, and then filter.
+    """Yield the commands that compute the missing scores, and then filter.
+
+    They use the recipe of the ledger, if there is one.
 
     ``missing``: a name for them; by default all that the predicate needs.
     """
@@ -127,7 +132,7 @@ def _with_json_name(texts: Any, old: tuple[str, str], new: tuple[str, str]) -> A
 
 
 def _with_captions(texts: Any, old: str, new: str) -> Any:
-    """Return predicates, or scores, in which the fields of captions in settings of scores are replaced."""
+    """Return predicates or scores with the caption fields in their settings replaced."""
     setting = rf"""(?<=caption=)(["']){re.escape(old)}\1"""
     return _in_all(
         texts, lambda text: re.sub(setting, lambda match: f"{match[1]}{new}{match[1]}", text)

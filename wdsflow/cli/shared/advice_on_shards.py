@@ -1,4 +1,4 @@
-"""Advice for shards that a command names: patterns without matches, shards that cannot be read or occur twice."""
+"""Advice on the shards of a command: unmatched patterns, unreadable or repeated shards."""
 
 import os
 import sys
@@ -47,7 +47,10 @@ def advise_on_no_shards(error: "NoShards", typed: Typed) -> Iterator[str]:
 
 
 def refuse_none_read(shards: "Sequence[ShardEvidence]", typed: Typed) -> NoReturn:
-    """Report that no shard could be read, with a suggestion if the first does not exist; exit with status 2."""
+    """Report that no shard could be read, and exit with status 2.
+
+    The message has a suggestion if the first shard does not exist.
+    """
     from wdsflow.validate.verdicts.wording import unreadable_text
 
     hints: Sequence[str] = ()
@@ -57,7 +60,10 @@ def refuse_none_read(shards: "Sequence[ShardEvidence]", typed: Typed) -> NoRetur
 
 
 def warn_of_repeated_shard(urls: list[str]) -> None:
-    """Warn on standard error of the first shard that is listed twice: its samples are then written twice."""
+    """Warn on standard error of the first shard that is listed twice.
+
+    Its samples are written twice.
+    """
     from wdsflow.shards.source.base import place_of
     from wdsflow.shards.urls import expand
 
@@ -74,7 +80,10 @@ def warn_of_repeated_shard(urls: list[str]) -> None:
 
 
 def _run_without_shards(pattern: str) -> "Unfinished | None":
-    """Return the run that was to write shards into the folder of a pattern; None if there is none."""
+    """Return the unfinished run that writes shards into the folder of a pattern.
+
+    None if there is none.
+    """
     from wdsflow.records.unfinished import INSIDE, MARK, unfinished_run
 
     path = local_path(pattern)

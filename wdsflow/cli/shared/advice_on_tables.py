@@ -56,7 +56,10 @@ def advise_on_ambiguous_join(_: Exception, typed: Typed) -> Iterator[str]:
 
 
 def advise_on_contradiction(error: "ContradictedJoin", typed: Typed) -> Iterator[str]:
-    """Yield the evidence that rows belong to other samples, and a join by the column that proves it."""
+    """Yield the evidence that rows belong to other samples.
+
+    Then yield a command that joins by the column that proves it.
+    """
     yield from error.evidence
     on = "xxh3" if error.column == "image_xxh3" else f"json:{error.column}"
     yield f"join on the {error.column}: {typed.again(on=on)}"
@@ -173,7 +176,10 @@ def refuse_empty_join(
 
 
 def refuse_missing_join(recipe: Path | None, typed: Typed) -> None:
-    """Refuse the recipe of a run that joined a table, if none is named: the recipe does not have it."""
+    """Refuse the recipe of a run that joined a table, if no table is named.
+
+    The recipe does not contain the table.
+    """
     from wdsflow.joining.recorded_join import join_of
     from wdsflow.records.run_folder import recorded_run
 

@@ -1,4 +1,7 @@
-"""Commands of the command line, made from functions: their options are fields of the dataclasses that they take."""
+"""Commands of the command line, made from functions.
+
+The options of a command are the fields of the dataclasses that its function takes.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -66,7 +69,10 @@ def command_of(name: str, function: Callable[..., None], run: Callable[..., None
 
 
 def _argument_of(annotation: Any) -> _Argument:
-    """Read the annotation of a parameter: a dataclass, ``Given`` of one, or one of these with ``But``."""
+    """Read the annotation of a parameter.
+
+    It is a dataclass, ``Given`` of one, or one of these with ``But``.
+    """
     changes: list[But] = []
     if get_origin(annotation) is Annotated:
         annotation, *changes = get_args(annotation)

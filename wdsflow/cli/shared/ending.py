@@ -24,7 +24,10 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: it interrupts a command in the same way as Ctrl-C. ``status`` is the exit status."""
+    """SIGTERM or SIGHUP: it interrupts a command in the same way as Ctrl-C.
+
+    ``status`` is the exit status.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -33,7 +36,10 @@ class Terminated(KeyboardInterrupt):
 
 
 def interrupts_end() -> None:
-    """Let Ctrl-C end this process with one line until ``interrupts_raise``: while it loads, no cleanup is needed."""
+    """Let Ctrl-C end this process with one line until ``interrupts_raise``.
+
+    While the process loads, no cleanup is needed.
+    """
     # Background jobs of a shell ignore it.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_at_once)
@@ -53,7 +59,9 @@ def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
-    """Run a command line: SIGTERM and SIGHUP interrupt it, and output into a closed pipe ends it quietly.
+    """Run a command line so that signals and closed pipes end it cleanly.
+
+    SIGTERM and SIGHUP interrupt it. Output into a closed pipe ends it quietly.
 
     Raises SystemExit: 143 or 129 after these signals if output is closed, 141 if closed early, 2 if
     a disk is full.
@@ -102,7 +110,10 @@ def _full(error: OSError) -> NoReturn:
 
 
 def _end(status: int) -> NoReturn:
-    """Exit with a status, or with that of an earlier signal; the interpreter has nothing left to write then."""
+    """Exit with a status, or with that of an earlier signal.
+
+    The interpreter has nothing left to write then.
+    """
     for stream in (sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -113,7 +124,9 @@ def _end(status: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Make the signals raise Terminated in this process; they end forked processes at once, as usual.
+    """Make the signals raise Terminated in this process.
+
+    Forked processes end at once, as usual.
 
     A signal that the caller handles or ignores, as nohup does with SIGHUP, is left unchanged.
     """
@@ -135,7 +148,9 @@ def _terminable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_end_at_once() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end this process without any cleanup, as they end a program that does not handle them.
+    """Let SIGTERM and SIGHUP end this process without any cleanup.
+
+    They then act as in a program that does not handle them.
 
     For calls of compiled code that take minutes, such as a training step: a handler would run only
     after it.

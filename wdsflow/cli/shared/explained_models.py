@@ -22,7 +22,9 @@ from .typed import Typed, free
 def model_lines(
     typed: Typed, recipe: Recipe, options: RunOptions, ledger: Path | None
 ) -> Iterator[str]:
-    """Yield what each score by models takes, by the runs in the folders of -o and --embeddings-from.
+    """Yield the time that each score by models takes for an input.
+
+    It was measured by the runs in the folders of -o and --embeddings-from.
 
     Of scores that no run there has measured, the commands that measure them. Scores that ``ledger``
     has take nothing.

@@ -19,7 +19,9 @@ _WILDCARD = re.compile(r"[*?\[{]")
 
 
 def nearest_shards(pattern: str) -> str:
-    """Return the existing shards nearest to a pattern without matches; "" if none is similar, or if it has matches.
+    """Return the existing shards nearest to a pattern without matches.
+
+    "" if none is similar, or if the pattern has matches.
 
     A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a
     range with two dots; the entries of a list.
@@ -41,7 +43,10 @@ def nearest_shards(pattern: str) -> str:
 
 
 def _nearest_in_folder(path: str) -> str:
-    """Return the shards nearest to a path in the deepest of its folders that exists; "" if none is similar."""
+    """Return the shards nearest to a path in the deepest of its folders that exists.
+
+    "" if none is similar.
+    """
     parts = Path(path).parts
     depth = _existing_depth(parts)
     folder = str(Path(*parts[:depth])) if depth else "."
@@ -103,7 +108,9 @@ def _pattern_with_shards(pattern: str) -> str:
 
 
 def nearest_ledger(path: Path) -> Path | None:
-    """Return the folder with ledgers, next to a path or here, whose name is nearest to it; None if there is none.
+    """Return the folder with ledgers whose name is nearest to a path; None if there is none.
+
+    It is next to the path, or in the working directory.
 
     If there is only one, its name need not be similar.
     """
@@ -132,7 +139,10 @@ def existing(urls: Iterable[str]) -> list[Shard]:
 
 
 def _most_similar(path: str, candidates: Sequence[str]) -> str | None:
-    """Return the candidate whose last part is nearest to that of a path; None if none is similar."""
+    """Return the candidate whose last part is nearest to that of a path.
+
+    None if none is similar.
+    """
     name = os.path.basename(path).lower()
     best: str | None = None
     best_ratio = 0.0

@@ -1,4 +1,7 @@
-"""Files that a command writes: checked before any work, written atomically, and messages if that fails."""
+"""Files that a command writes: checked before any work, and written atomically.
+
+Also the messages if that fails.
+"""
 
 import contextlib
 import errno
@@ -31,7 +34,10 @@ _MISPLACED = frozenset(
 
 
 def check_output(path: Path | None, name: str, typed: Typed) -> None:
-    """Refuse, before any work, a file that could not be written; ``name`` is that of the parameter."""
+    """Refuse a file that could not be written, before any work.
+
+    ``name`` is that of the parameter.
+    """
     if path is None:
         return
     elsewhere = f"elsewhere: {typed.again(**{name: free(path)})}"
@@ -59,13 +65,19 @@ def write_output(path: Path, text: str) -> None:
 
 
 def is_device(path: Path) -> bool:
-    """Return whether a path is a pipe or a device. /dev/stdout always is; files in /dev/shm are not."""
+    """Return whether a path is a pipe or a device.
+
+    /dev/stdout always is; files in /dev/shm are not.
+    """
     in_dev = path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm")  # noqa: S108
     return path.exists() and (in_dev or not path.is_file())
 
 
 def is_misplaced(error: OSError, out: Path) -> bool:
-    """Return whether a file, or an output folder, could be written elsewhere; /proc reports a new file as missing."""
+    """Return whether a file, or an output folder, could be written elsewhere.
+
+    /proc reports a new file as missing.
+    """
     if error.errno in _MISPLACED:
         return True
     return error.errno == errno.ENOENT and not out.exists()

@@ -1,4 +1,4 @@
-"""What is printed about an output folder in an object store: its url in place of its working folder."""
+"""Prints the url of an output folder in an object store in place of its working folder."""
 
 import contextlib
 import sys

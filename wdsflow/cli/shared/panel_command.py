@@ -1,4 +1,4 @@
-"""A command of click whose help groups its options, and whose errors tell how the command should be typed."""
+"""A click command whose help groups options, and whose errors show the correct command."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,10 @@ class PanelCommand(click.Command):
         return [*pieces, after_dashes] if after_dashes else pieces
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an option that is given twice, whose first value click would silently ignore, and report all that is missing."""
+        """Refuse options that are given twice, and report everything that is missing.
+
+        Of two values, click would silently ignore the first.
+        """
         parameters = self.get_params(ctx)
         refuse_misplaced(parameters, ctx, args)
         try:
@@ -71,7 +74,10 @@ def _suggest(
 def _refuse_shards_of_train(
     arguments: Sequence[str], ctx: click.Context, args: Sequence[str]
 ) -> None:
-    """Raise UsageError if shards were given to ``train`` as arguments, with the corrected command."""
+    """Raise UsageError if shards were given to ``train`` as arguments.
+
+    The error shows the corrected command.
+    """
     after_dashes: Sequence[str] = ctx.obj or ()
     if not arguments or any(word.startswith("--train-data") for word in after_dashes):
         return
@@ -84,7 +90,10 @@ def _refuse_shards_of_train(
 
 
 def _refuse_repeated(order: Sequence[click.Parameter], ctx: click.Context) -> None:
-    """Raise UsageError if an option with one value is given twice. ``order``: the parameters as they were given."""
+    """Raise UsageError if an option with one value is given twice.
+
+    ``order``: the parameters as they were given.
+    """
     seen: set[int] = set()
     for parameter in order:
         if not isinstance(parameter, click.Option) or parameter.multiple or parameter.is_flag:
@@ -99,7 +108,10 @@ def _refuse_repeated(order: Sequence[click.Parameter], ctx: click.Context) -> No
 def _refuse_missing(
     parameters: Sequence[click.Parameter], ctx: click.Context, values: Mapping[str, object]
 ) -> None:
-    """Raise UsageError with all required arguments and options that were not given; click would name the first one."""
+    """Raise UsageError with all required arguments and options that were not given.
+
+    click would name only the first one.
+    """
     lines = []
     for parameter in parameters:
         value = values.get(str(parameter.name))

@@ -14,7 +14,10 @@ _WIDEST = 120
 
 
 def console(stream: TextIO | None = None) -> "Console":
-    """Return a console that never interprets data, obeys NO_COLOR, and does not wrap at 80 in a pipe."""
+    """Return a console that prints text literally and obeys NO_COLOR.
+
+    It does not wrap at 80 columns in a pipe.
+    """
     from rich.console import Console
 
     class PipeConsole(Console):

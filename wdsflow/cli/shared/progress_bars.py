@@ -42,7 +42,9 @@ def shard_bars(label: str, *more: str, counted: str = "") -> Iterator["Progress 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[..., Callable[[object], None] | None]]:
-    """Yield a function that starts a bar, given the number of shards and its label; it draws only on a terminal.
+    """Yield a function that starts a progress bar, given the number of shards and a label.
+
+    The function draws only on a terminal.
 
     It returns a function to call after each shard.
     """

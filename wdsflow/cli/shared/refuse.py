@@ -45,7 +45,10 @@ def refuse_unreadable(error: PermissionError) -> NoReturn:
 
 
 def _permissions_command(path: str) -> str:
-    """Return a command that shows the permissions of a path, or of the first folder above it that cannot be opened."""
+    """Return a command that shows the permissions of a path.
+
+    If a folder above it cannot be opened, those of the first such folder.
+    """
     visible = path
     while visible and not os.path.lexists(visible):
         visible = os.path.dirname(visible)

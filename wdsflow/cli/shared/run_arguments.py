@@ -53,7 +53,10 @@ class NewShards(ShardArguments):
 
     @contextmanager
     def folder(self, *, dry_run: bool = False) -> Iterator[Path]:
-        """Yield the local folder for the new shards, as ``working_folder``; what is printed shows the url instead."""
+        """Yield the local folder for the new shards, as ``working_folder`` does.
+
+        Printed text shows the url instead.
+        """
         with working_folder(self.out, dry_run=dry_run) as folder, shown_as(folder, self.out):
             yield folder
 
@@ -139,7 +142,10 @@ class Exports:
 
 
 class Misuse(ValueError):
-    """A command that lacks something. ``changed`` completes it, if known; ``hints`` explain more."""
+    """A command that lacks something.
+
+    ``changed`` completes it, if known. ``hints`` explain more.
+    """
 
     def __init__(self, message: str, *hints: str, **changed: Any) -> None:
         super().__init__(message)
@@ -148,7 +154,10 @@ class Misuse(ValueError):
 
 
 def _joined(gaps: Sequence[Misuse], *, complete: bool) -> Misuse:
-    """Return all that a command lacks as one. ``complete``: it has shards, so that a whole command can be shown."""
+    """Return everything that a command lacks as one error.
+
+    ``complete``: the command has shards, so that a whole command can be shown.
+    """
     first, *rest = gaps
     hints = list(first.hints)
     changed = dict(first.changed)

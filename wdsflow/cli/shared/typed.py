@@ -53,7 +53,10 @@ class Typed:
         return self.given.get("out") or _USUAL_OUT.get(self.name, "")
 
     def again(self, **changed: Any) -> str:
-        """Return the command with some parameters changed, by their names in Python; None omits one."""
+        """Return the command with some parameters changed.
+
+        They are given by their names in Python; None omits one.
+        """
         values = {**self.given, **changed}
         words = ["wdsflow", self.name]
         for parameter in self._parameters:
@@ -82,14 +85,19 @@ class Typed:
         return flags
 
     def look(self, command: str, *urls: str, **options: object) -> str:
-        """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this command may."""
+        """Return another command for the same shards, as ``spell`` does.
+
+        It may run ``pipe:`` urls if this command may.
+        """
         return self.spell(command, *urls, **options) + (
             " --allow-pipe" if self.given.get("allow_pipe") else ""
         )
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:
-        """Return another command, with options by their names: a list repeats one, True is a flag, None omits one.
+        """Return another command, with options given by their names.
+
+        A list repeats an option, True is a flag, None omits the option.
 
         >>> Typed.spell("measure", "in/{0..3}.tar", out="scored", scores="min_side")
         "wdsflow measure 'in/{0..3}.tar' -o scored --scores min_side"
@@ -122,12 +130,17 @@ def _words(parameter: click.Parameter, value: Any) -> list[str]:
 
 
 def another(out: str) -> Path | str:
-    """Return another folder for the output: a free path; of a url another name, without a look at the store."""
+    """Return another folder for the output.
+
+    A path is one that is free. A url gets another name, without a look at the store.
+    """
     return f"{out.rstrip('/')}-2" if remote_url(out) else free(Path(out))
 
 
 def free(path: Path) -> Path:
-    """Return a path that does not exist and can be created: this one, numbered if needed, or its name elsewhere.
+    """Return a path that does not exist and can be created.
+
+    It is this path, numbered if needed, or its name in another folder.
 
     >>> free(Path("/proc/none/kept")).name
     'kept'

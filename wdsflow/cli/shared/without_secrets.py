@@ -1,4 +1,7 @@
-"""Keeps passwords, tokens and signatures out of all that a command prints, also out of what libraries print."""
+"""Keeps passwords, tokens and signatures out of all that a command prints.
+
+That includes what libraries print.
+"""
 
 import contextlib
 import sys
@@ -35,7 +38,9 @@ class _WithoutSecrets:
 
 @contextlib.contextmanager
 def without_secrets(words: Sequence[str]) -> Iterator[None]:
-    """Hide the secrets of a command line, and those of urls that it finds, in all that is printed in the block.
+    """Hide the secrets of a command line in all that is printed in the block.
+
+    Those of urls that the command finds are hidden, too.
 
     Shards and messages hide their own; this is for what exceptions and logs of libraries repeat.
     Then say what ``***`` stands for, if the command line had a secret and something was hidden.

@@ -44,7 +44,10 @@ class BrokenScoreGuard:
         self.open: dict[ScoreCall, set[int]] = {call: set() for call in calls}
 
     def check(self, samples: SampleTable, row: LedgerRow) -> None:
-        """Count a sample as far as it is computed; it may be counted again. Raises BrokenScoreError."""
+        """Count a sample as far as it is computed; it may be counted again.
+
+        Raises BrokenScoreError.
+        """
         for call in [*self.open]:
             value = samples.columns[call].get(row.number)
             if isinstance(value, Unknown):
@@ -90,7 +93,10 @@ class BrokenRunGuard:
         self._held: list[ShardRecord] = []
 
     def accept(self, record: ShardRecord) -> list[ShardRecord]:
-        """Take the result of a shard, and return the shards that now count as done. Raises BrokenRunError."""
+        """Take the result of a shard, and return the shards that now count as done.
+
+        Raises BrokenRunError.
+        """
         if not record.failing or self._proven:
             self._proven = self._proven or bool(record.samples)
             return [*self.release(), record]
@@ -102,7 +108,10 @@ class BrokenRunGuard:
         return []
 
     def accept_failure(self, failure: ShardFailure, blames: str) -> None:
-        """Take a shard that failed because of a score. Raises BrokenRunError unless another shard has proven the score."""
+        """Take a shard that failed because of a score.
+
+        Raises BrokenRunError unless another shard has proven the score.
+        """
         if blames and not self._proven:
             raise BrokenRunError(f"{failure.url}: {failure.reason}")
 

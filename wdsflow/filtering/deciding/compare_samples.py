@@ -1,4 +1,7 @@
-"""Computes scores that compare samples, between two passes: queries over the ledgers of all shards."""
+"""Computes scores that compare samples, between two passes.
+
+It queries the ledgers of all shards.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -54,7 +57,9 @@ def compare_samples(
 def _checked(
     call: ScoreCall, score: DatasetScore, values: Iterable[tuple[int, int, Value]]
 ) -> Iterator[tuple[int, int, StoredValue]]:
-    """Yield (shard, sample, value) of a comparison; a refused value becomes {"slug": ..., "detail": ...}.
+    """Yield (shard, sample, value) of a comparison.
+
+    A refused value becomes {"slug": ..., "detail": ...}.
 
     Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are
     refused.

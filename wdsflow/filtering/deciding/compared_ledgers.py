@@ -1,4 +1,7 @@
-"""The samples that a score compares, read from the ledgers of all shards by DuckDB, one ledger at a time."""
+"""The samples that a score compares, read from the ledgers of all shards.
+
+DuckDB reads one ledger at a time.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -46,20 +49,26 @@ class ComparedLedgers:
         self._target = target
 
     def insert(self, tables: Tables, call: ScoreCall) -> None:
-        """Insert the samples that a score compares into the table ``compared``. Raises LedgerError."""
+        """Insert the samples that a score compares into the table ``compared``.
+
+        Raises LedgerError.
+        """
         for shard in self._read(tables, call):
             tables.run(
                 f"INSERT INTO compared SELECT {shard}, sample, key, number, data FROM ledger"
             )
 
     def records(self, tables: Tables, call: ScoreCall) -> Iterator[tuple[int, int, bytes]]:
-        """Yield shard, sample and gathered data of the samples that a score compares. Raises LedgerError."""
+        """Yield shard, sample and gathered data of the samples that a score compares.
+
+        Raises LedgerError.
+        """
         for shard in self._read(tables, call):
             for sample, data in tables.rows("SELECT sample, data FROM ledger"):
                 yield shard, sample, data
 
     def _read(self, tables: Tables, call: ScoreCall) -> Iterator[int]:
-        """Fill the table ``ledger`` with the samples of one shard after the other; yield its number."""
+        """Fill the table ``ledger`` with the samples of each shard in turn; yield its number."""
         import duckdb
 
         for shard, name in self._shards:

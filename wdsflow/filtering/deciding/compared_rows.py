@@ -1,4 +1,7 @@
-"""Which samples of a shard a score compares: all, or those that the other terms of the predicate keep."""
+"""Which samples of a shard a score compares.
+
+All, or those that the other terms of the predicate keep.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +18,9 @@ from .row_values import evaluate
 
 
 def compared_rows(plan: FilterPlan, table: SampleTable, call: ScoreCall) -> list[LedgerRow]:
-    """Return the samples that a score compares: all readable samples, or those that the other terms keep.
+    """Return the samples that a score compares.
+
+    They are all readable samples, or those that the other terms keep.
 
     The other terms are those without scores that compare kept samples; the values of scores that
     compare all samples must be set. Raises NotCompared if one of another score is missing.
@@ -39,7 +44,10 @@ def compared_rows(plan: FilterPlan, table: SampleTable, call: ScoreCall) -> list
 
 
 def _check_computed(plan: FilterPlan, table: SampleTable, rows: Sequence[LedgerRow]) -> None:
-    """Raise NotCompared if samples need a score that is not computed, other than those that compare kept samples."""
+    """Raise NotCompared if samples need a score that is not computed.
+
+    Scores that compare kept samples need not be computed.
+    """
     for row in rows:
         for call in table.needed_by(row):
             if call not in plan.compared_among_kept:
@@ -50,7 +58,10 @@ def _check_computed(plan: FilterPlan, table: SampleTable, rows: Sequence[LedgerR
 
 
 def _kept_by_others(plan: FilterPlan, table: SampleTable, rows: Sequence[LedgerRow]) -> set[int]:
-    """Return the numbers of the samples that the terms without comparisons of kept samples do not exclude."""
+    """Return the numbers of the samples that the other terms do not exclude.
+
+    Other terms are those without comparisons of kept samples.
+    """
     numbers = {row.number for row in rows}
     if plan.recipe.unknown == "keep" or not rows:
         return numbers
@@ -64,7 +75,10 @@ def _kept_by_others(plan: FilterPlan, table: SampleTable, rows: Sequence[LedgerR
 
 @lru_cache(maxsize=4)
 def _evaluator_of_others(plan: FilterPlan) -> Evaluator | None:
-    """Return the evaluator of the terms without comparisons of kept samples; None if there is no such term."""
+    """Return the evaluator of the terms without comparisons of kept samples.
+
+    None if there is no such term.
+    """
     assert plan.expression is not None
     among_kept = set(plan.compared_among_kept)
     others = tuple(term for term in plan.terms if among_kept.isdisjoint(term.scores))

@@ -1,4 +1,7 @@
-"""The values of scores that compare samples: kept in files between two passes, then added to the table of a shard."""
+"""The values of scores that compare samples.
+
+They are kept in files between two passes, then added to the table of a shard.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,7 +90,10 @@ def _path(layout: Layout, plan: FilterPlan, name: str, call: ScoreCall) -> Path:
 def _value(
     score: DatasetScore, value: StoredValue, row: LedgerRow, recipe: Recipe
 ) -> Value | Unknown:
-    """Return a value of a file, or Unknown, also for a list without one value for each image of the sample."""
+    """Return a value of a file, or Unknown.
+
+    A list without one value for each image of the sample is also Unknown.
+    """
     if isinstance(value, dict):
         return Unknown(**value)
     if not isinstance(value, list):
@@ -137,7 +143,10 @@ def _is_missing(value: Value | Unknown) -> bool:
 
 
 def _share_gathered(samples: SampleTable, call: ScoreCall, related: Sequence[ScoreCall]) -> None:
-    """Give a score the data that was gathered for others, and keep only the failures of its column."""
+    """Give a score the data that was gathered for related scores.
+
+    Of its column, only the failures are kept.
+    """
     column, gathered = samples.columns[call], samples.gathered[call]
     for other in related:
         for sample, data in samples.gathered[other].items():

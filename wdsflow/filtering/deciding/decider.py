@@ -1,4 +1,6 @@
-"""Decides samples step by step: those that the scores of one step decide need none of the next step.
+"""Decides samples step by step.
+
+Samples that the scores of one step decide need no scores of the next step.
 
 A window of samples is decided by one query a step. The order of the steps is fixed by the predicate
 alone, so a sample is decided by the same term whether its scores are computed now or come from a
@@ -46,7 +48,10 @@ class Decider:
 
     @cached_property
     def _start(self) -> tuple[Judgement | None, tuple[ScoreCall, ...]]:
-        """The result before any score is computed, and the first scores that samples need: the same for all samples."""
+        """The result before any score is computed, and the first scores that samples need.
+
+        They are the same for all samples.
+        """
         row = LedgerRow(0, "", 0, 0)
         first = self.steps[0].scores
         decisions = evaluate(self.evaluator, SampleTable(), [row], (), first)
@@ -61,7 +66,9 @@ class Decider:
     def advance(
         self, samples: SampleTable, rows: Sequence[LedgerRow], compute: Compute | None = None
     ) -> None:
-        """Decide some samples as far as possible: set ``judgement``, or in ``needed`` the scores that they need next.
+        """Decide some samples as far as possible.
+
+        Sets ``judgement``, or in ``needed`` the scores that a sample needs next.
 
         ``compute``: computes scores; without it, only those in the columns are used.
         """
@@ -85,7 +92,10 @@ class Decider:
             self._decide_last(samples, open_rows)
 
     def _decide_first(self, rows: Sequence[LedgerRow]) -> dict[ScoreCall, Sequence[LedgerRow]]:
-        """Decide samples before any score is computed, and return the scores of the first step that they need."""
+        """Decide samples before any score is computed.
+
+        Returns the scores of the first step that they need.
+        """
         judgement, calls = self._start
         for row in rows:
             row.judgement = judgement
@@ -98,13 +108,19 @@ class Decider:
         computed: Sequence[ScoreCall],
         scores: Sequence[ScoreCall],
     ) -> dict[ScoreCall, Sequence[LedgerRow]]:
-        """Decide samples by the scores of earlier steps, and return each score of the next with those that need it."""
+        """Decide samples by the scores of earlier steps.
+
+        Returns each score of the next step with the samples that need it.
+        """
         decisions = evaluate(self.evaluator, samples, rows, computed, scores)
         self._judge(rows, decisions)
         return {call: list(compress(rows, decisions.missing[call].tolist())) for call in scores}
 
     def _decide_last(self, samples: SampleTable, rows: Sequence[LedgerRow]) -> None:
-        """Decide samples whose scores are all computed: a result that is unknown now stays unknown."""
+        """Decide samples whose scores are all computed.
+
+        A result that is unknown now stays unknown.
+        """
         scores = self.expression.scores
         self._judge(rows, evaluate(self.evaluator, samples, rows, scores))
         unknown = [row for row in rows if row.judgement is None]
@@ -142,7 +158,10 @@ def _compute_missing(
     rows_by_call: Mapping[ScoreCall, Sequence[LedgerRow]],
     compute: Compute | None,
 ) -> dict[int, list[ScoreCall]]:
-    """Compute scores of the samples that need them. Return the scores that samples still need, by their numbers."""
+    """Compute scores of the samples that need them.
+
+    Returns the scores that samples still need, by the numbers of the samples.
+    """
     waiting: dict[int, list[ScoreCall]] = {}
     for call, rows in rows_by_call.items():
         column = samples.columns[call]

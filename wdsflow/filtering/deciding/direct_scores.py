@@ -42,7 +42,7 @@ class DirectScores:
         self._reads_captions = any(isinstance(score, TextScore) for score in scores.values())
 
     def compute_first(self, calls: Collection[ScoreCall], samples: Sequence[ViewedSample]) -> None:
-        """Compute the scores that all samples need, while the bytes of the samples are in memory."""
+        """Compute the scores that all samples need, while their bytes are in memory."""
         for call in calls:
             self.compute(call, samples)
         if self._reads_captions:
@@ -65,7 +65,10 @@ class DirectScores:
                 view.release_pictures()
 
     def compute_requested(self, sample: ViewedSample) -> None:
-        """Compute what is needed in addition to the predicate: other scores, data to compare samples, and hashes."""
+        """Compute what is needed in addition to the predicate.
+
+        This is other scores, data to compare samples, and hashes.
+        """
         plan = self._plan
         row, view = sample
         is_excluded = plan.is_excluded(row)

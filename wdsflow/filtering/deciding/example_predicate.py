@@ -17,7 +17,10 @@ _LONGEST = 40
 
 
 def example_predicate(layout: Layout, names: Sequence[str]) -> str:
-    """Return a predicate over one score that keeps some samples of the first shard with values; "" if there is none."""
+    """Return a predicate over one score that keeps some samples; "" if there is none.
+
+    It is made for the first shard with values.
+    """
     for name in names:
         try:
             samples, metadata = read_ledger(layout.ledger(name))

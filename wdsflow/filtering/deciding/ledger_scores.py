@@ -100,7 +100,10 @@ class LedgerScores:
         return self._layout.ledger(record.name)
 
     def _predicate(self, column: ScoreColumn) -> str | None:
-        """Return the terms that a predicate needs in addition to a threshold if values are missing."""
+        """Return the terms that a predicate needs in addition to a threshold.
+
+        "" if no values are missing. None if no terms of the run help.
+        """
         if ("among", "kept") in column.call.settings and self._decided:
             # It compares the samples that other terms keep.
             return None
@@ -182,7 +185,10 @@ def _numbers(column: ScoreColumn, samples: SampleTable) -> "Numbers":
 
 
 def _keeps_small(call: ScoreCall) -> bool:
-    """Return whether a threshold usually keeps the smaller numbers of a score; False for one that is not installed."""
+    """Return whether a threshold usually keeps the smaller numbers of a score.
+
+    False for a score that is not installed.
+    """
     try:
         return score_of(call, "fp32").keeps_small
     # A custom score that is not installed, or its file does not exist here.
@@ -191,7 +197,10 @@ def _keeps_small(call: ScoreCall) -> bool:
 
 
 def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
-    """Return the numbers of a shard, NaN for samples that ``column.where`` does not keep. Raises MissingScore."""
+    """Return the numbers of a shard, NaN for samples that ``column.where`` does not keep.
+
+    Raises MissingScore.
+    """
     import numpy as np
 
     plan = plan_of(_recipe(column.where or ""))

@@ -1,4 +1,7 @@
-"""The samples of shards that a recipe keeps, by the scores in ledgers: like ``filter``, without output."""
+"""The samples of shards that a recipe keeps, by the scores in ledgers.
+
+Like ``filter``, without output.
+"""
 
 import os
 from array import array
@@ -77,7 +80,9 @@ class ShardLedger:
     decided: KeptSamples | None = None
 
     def kept(self) -> KeptSamples:
-        """Return the kept samples. Reads the ledger, and a few pieces of the shard to compare it with.
+        """Return the kept samples.
+
+        Reads the ledger, and a few pieces of the shard to compare it with.
 
         Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if
         the shard has changed since; SourceError if the shard cannot be read.
@@ -93,7 +98,10 @@ class ShardLedger:
         return KeptSamples(offsets, len(ranges), len(rows), digest)
 
     def rows(self) -> tuple[list[LedgerRow], Sequence[Range]]:
-        """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
+        """Return all samples with their outcomes, and the global headers of the shard.
+
+        Raises the same errors as ``kept``.
+        """
         plan = plan_of(self.recipe)
         record = self._record()
         # Unless samples are compared, other scores and gathered data need not be read.
@@ -142,7 +150,9 @@ class LedgerSubset:
 
     @staticmethod
     def of(folder: str | os.PathLike[str], where: str) -> "LedgerSubset":
-        """Return the samples of shards that a predicate keeps. As in ``filter``, unknown ones are not kept.
+        """Return the samples of shards that a predicate keeps.
+
+        As in ``filter``, samples with an unknown result are not kept.
 
         Raises StagedLedger if the ledgers are of samples that stages changed; ValueError for an
         empty predicate.
@@ -169,11 +179,16 @@ class LedgerSubset:
         return bool(plan_of(self.recipe).dataset_calls)
 
     def shard(self, url: Shard) -> ShardLedger:
-        """Return the ledger of a shard: that of its path or url, otherwise that of its name. Raises LedgerError."""
+        """Return the ledger of a shard: that of its path or url, otherwise that of its name.
+
+        Raises LedgerError.
+        """
         return ShardLedger(url, self._record(url).name, self._scored, self.recipe)
 
     def shards(self, urls: Sequence[Shard]) -> list[ShardLedger]:
-        """Return the ledgers of shards. A predicate that compares samples compares those of these shards, in this order.
+        """Return the ledgers of shards.
+
+        A predicate that compares samples compares those of these shards, in this order.
 
         Raises LedgerError, SourceError.
         """
@@ -212,7 +227,10 @@ class LedgerSubset:
         return sum(self._record(url).samples for url in urls)
 
     def _record(self, url: Shard) -> ShardRecord:
-        """Return the record of a shard: that of its path or url, otherwise that of its name. Raises UnknownShard."""
+        """Return the record of a shard: that of its path or url, otherwise that of its name.
+
+        Raises UnknownShard.
+        """
         record = self._by_location.get(place_of(url))
         if record is not None:
             return record
@@ -227,7 +245,10 @@ class LedgerSubset:
 
 
 def _same_contents(records: list[ShardRecord], url: Shard) -> list[ShardRecord]:
-    """Return the records of shards with the contents of one; all records if there are none, or it cannot be read."""
+    """Return the records of shards with the same contents as a shard.
+
+    All records if there are none, or if the shard cannot be read.
+    """
     try:
         pieces = input_identity(url).get("pieces")
     except SourceError:

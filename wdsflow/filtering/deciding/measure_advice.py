@@ -22,7 +22,9 @@ from .stored_scores import as_scored, missing_calls, stored_columns
 def measure_command(
     urls: Sequence[str], folder: str | os.PathLike[str], where: str
 ) -> tuple[str, Path]:
-    """Return the command that computes the scores of a predicate, as a ledger was made, and the folder that it writes.
+    """Return the command that computes a predicate's scores, and the folder that it writes.
+
+    The command computes them in the same way as the run in ``folder``.
 
     Raises ValueError if the predicate is invalid.
     """
@@ -53,7 +55,9 @@ def needed_scores(recipe: Recipe) -> str:
 def scores_to_add(
     urls: Sequence[str], folder: Path, recipe: Recipe
 ) -> tuple[list[str], str] | None:
-    """Return the shards of a run of ``measure``, and the scores that its ledgers lack for a predicate.
+    """Return the shards of a ``measure`` run, and the scores that its ledgers lack.
+
+    The scores are those of a predicate.
 
     None if no command can add scores to these ledgers: they are of a filter, or of other shards.
     """
@@ -80,7 +84,10 @@ def scores_to_add(
 
 
 def _unused(folder: Path) -> Path:
-    """Return a new folder name derived from another folder, next to it if its parent is writable."""
+    """Return a new folder name derived from another folder.
+
+    It is next to that folder if the parent is writable.
+    """
     if not folder.name:
         folder = Path("scored")
     parent = folder.parent if os.access(folder.absolute().parent, os.W_OK) else Path()

@@ -1,4 +1,7 @@
-"""What models return for samples of a shard: requested for many samples together, in windows bounded in items and bytes."""
+"""What models return for samples of a shard.
+
+It is requested for many samples together, in windows bounded in items and bytes.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -131,7 +134,10 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._window.samples.pop(row.number, None)
 
     def next_window(self) -> list[ViewedSample]:
-        """Send this window to the models, and begin the next. Return the samples of the one before, with their values."""
+        """Send this window to the models, and begin the next.
+
+        Returns the samples of the window before, with their values.
+        """
         before = self._running
         window, self._window = self._window, _Window()
         self._most_samples = min(2 * self._most_samples, _MOST_SAMPLES)
@@ -203,7 +209,10 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         return all(is_available)
 
     def _is_available(self, open_sample: _OpenSample, request: Request) -> bool:
-        """Return whether an output is available. Otherwise request it, or first that of which it is made. Raises ScoreError."""
+        """Return whether an output is available, and request it otherwise.
+
+        If it is made from another output, that one is requested first. Raises ScoreError.
+        """
         key = request.model, request.key
         item = open_sample.sample.row.number, key
         if key in open_sample.outputs:

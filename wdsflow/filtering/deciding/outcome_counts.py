@@ -37,7 +37,10 @@ class _Reasons:
 
 
 def count_outcomes(samples: SampleTable, record: ShardRecord, terms: Sequence[Term]) -> None:
-    """Add the outcomes of its samples to the record of a shard. ``terms``: those of the predicate."""
+    """Add the outcomes of a shard's samples to its record.
+
+    ``terms``: those of the predicate.
+    """
     dropped = _Reasons()
     quarantined = _Reasons()
     failed = _failures(samples)

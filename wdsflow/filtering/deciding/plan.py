@@ -1,4 +1,4 @@
-"""What a recipe needs: its scores, which samples they are computed for, and what its results depend on."""
+"""What a recipe needs: its scores, their samples, and what its results depend on."""
 
 import json
 import math
@@ -151,7 +151,10 @@ class FilterPlan:
 
     @cached_property
     def last_pixel_call(self) -> ScoreCall | None:
-        """The score of the predicate after which no decoded image is needed; None if there is none, or images stay needed."""
+        """The score of the predicate after which no decoded image is needed.
+
+        None if there is none, or if images stay needed.
+        """
         by_pixels = [call for call, score in self.scores.items() if score.tier == "pixels"]
         is_needed_later = self.model_calls or self.shrinker is not None
         if len(by_pixels) != 1 or is_needed_later:
@@ -162,7 +165,10 @@ class FilterPlan:
 
     @cached_property
     def holds_images(self) -> bool:
-        """Whether decoded images are held until all samples of a window are decided: those of a window are bounded."""
+        """Whether decoded images are held until all samples of a window are decided.
+
+        The number of images in a window is bounded then.
+        """
         if self.model_calls:
             return True
         decides_by_pixels = any(step.tier == "pixels" for step in self.steps)
@@ -175,7 +181,10 @@ class FilterPlan:
         return bool(is_requested) or self.recipe.hash_images
 
     def reads_contents(self, stored: Collection[ScoreCall] = ()) -> bool:
-        """Return whether all bytes of members are read, for hashes or for scores that are not ``stored``."""
+        """Return whether all bytes of members are read.
+
+        They are read for hashes, or for scores that are not ``stored``.
+        """
         if self.recipe.hash_images:
             return True
         for call, score in self.scores.items():
@@ -188,7 +197,9 @@ class FilterPlan:
         return False
 
     def is_safe(self, *, scores: bool) -> bool:
-        """Return whether no sample can end the process: no image is decoded, and only code of wdsflow sees samples.
+        """Return whether no sample can end the process.
+
+        Then no image is decoded, and only code of wdsflow sees samples.
 
         ``scores``: whether scores are computed, not taken from ledgers.
         """
@@ -218,7 +229,10 @@ class FilterPlan:
         return [call for call in by_model if not table.has(row, call)]
 
     def lacks_values(self, table: SampleTable, row: LedgerRow) -> bool:
-        """Return whether values of a sample have to be computed, after the predicate was evaluated as far as possible."""
+        """Return whether values of a sample have to be computed.
+
+        The predicate must have been evaluated as far as possible.
+        """
         if row.trouble:
             return False
         for call in [*self.requested_calls, *table.needed_by(row)]:

@@ -1,4 +1,7 @@
-"""What an expression says of samples, by their values: the columns of a window become a table for DuckDB."""
+"""What an expression says of samples, by their values.
+
+The columns of a window become a table for DuckDB.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +32,10 @@ class RowTable(NamedTuple):
 def table_of(
     samples: SampleTable, rows: Sequence[LedgerRow], kinds: Mapping[ScoreCall, str]
 ) -> RowTable:
-    """Return the values of some samples: a column for each score, in which a missing value is NULL or NaN."""
+    """Return the values of some samples, with a column for each score.
+
+    A missing value is NULL or NaN.
+    """
     import numpy as np
 
     numbers = [row.number for row in rows]
@@ -89,7 +95,10 @@ def evaluate(
     computed: Collection[ScoreCall],
     missing: Collection[ScoreCall] = (),
 ) -> Decisions:
-    """Return what an expression says of some samples when the scores ``computed`` are set for all that need them."""
+    """Return what an expression says of some samples.
+
+    ``computed``: the scores that are set for all samples that need them.
+    """
     kinds = evaluator.expression.kinds
     kinds = {call: kind for call, kind in kinds.items() if call in computed}
     row_table = table_of(samples, rows, kinds)
@@ -99,7 +108,9 @@ def evaluate(
 def results(
     evaluator: Evaluator, samples: SampleTable, rows: Sequence[LedgerRow]
 ) -> list[bool | Unknown | None]:
-    """Return for each of some samples whether an expression holds, why that is unknown, or None while scores are not computed.
+    """Return for each of some samples whether an expression holds.
+
+    Unknown if it has no result, with the reason. None while scores are not computed.
 
     What is computed may differ from sample to sample, as in the ledger of a filter.
     """
@@ -131,7 +142,10 @@ def _result(
 def reason(
     evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: LedgerRow
 ) -> Unknown:
-    """Return why the result of an expression is unknown: the first value that is missing in its first unknown term."""
+    """Return why the result of an expression is unknown.
+
+    It is the first value that is missing in its first unknown term.
+    """
     term = evaluator.terms[decisions.term[number]]
     for call in term.scores:
         if decisions.missing[call][number]:
@@ -168,6 +182,9 @@ def numbers(
     *,
     largest: bool = False,
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
-    """Return the number that an expression is for each of some samples, and where it is missing. Of several items, the smallest."""
+    """Return the number that an expression is for each sample, and where it is missing.
+
+    Of several items, the smallest counts, or the ``largest``.
+    """
     row_table = table_of(samples, rows, expression.kinds)
     return smallest_numbers(expression, row_table.table, row_table.lists, largest=largest)

@@ -9,7 +9,10 @@ from .plan import FilterPlan
 
 
 def set_outcomes(plan: FilterPlan, table: SampleTable) -> None:
-    """Set the outcomes of samples by their scores. Raises MissingScore if one of a required score is missing."""
+    """Set the outcomes of samples by their scores.
+
+    Raises MissingScore if a value of a required score is missing.
+    """
     decider = decider_of(plan)
     if decider is not None:
         decider.advance(table, table.readable)

@@ -66,7 +66,7 @@ class ScoreColumn:
         return self.samples - self.unreadable - self.missing - self.failed.total()
 
     def kept(self, bound: float) -> int:
-        """Return the number of samples that ``wdsflow filter --ledger`` keeps with ``predicate(bound)``."""
+        """Return how many samples ``wdsflow filter --ledger`` keeps with ``predicate(bound)``."""
         import numpy as np
 
         assert self.eligible is not None
@@ -100,7 +100,10 @@ class ScoreColumn:
         return [number for number in thresholds if math.isfinite(number) and self.kept(number)]
 
     def threshold_for(self, share: float) -> float | None:
-        """Return the number of fewest digits that keeps about this share of all samples; None if none divides them."""
+        """Return the number of fewest digits that keeps about this share of all samples.
+
+        None if no number divides the samples.
+        """
         values = self.eligible
         if values is None or not len(values) or values[0] == values[-1]:
             return None
@@ -113,7 +116,9 @@ class ScoreColumn:
         return threshold if math.isfinite(threshold) else None
 
     def equals(self, share: float) -> tuple[float, int] | None:
-        """Return a value, and its number of samples, that keeps every threshold away from a share of all samples.
+        """Return the frequent value that keeps thresholds away from a share, and its count.
+
+        The share is one of all samples. The count is the number of samples with the value.
 
         None if some threshold keeps the share within 1 % of all samples.
         """
@@ -125,7 +130,10 @@ class ScoreColumn:
         return float(self.eligible[left]), right - left
 
     def _equal_range(self, share: float) -> tuple[float, int, int]:
-        """Return the index before which a threshold keeps a share of all samples, and the range of equal values around it."""
+        """Return the index before which a threshold keeps a share of all samples.
+
+        Also returns the range of equal values around it.
+        """
         import numpy as np
 
         values = self.eligible
@@ -148,7 +156,10 @@ class ScoreColumn:
 
 
 def _parted_twins(keys: Sequence[str], kept: "Flags") -> int:
-    """Return how many kept samples are quarantined because all samples between two of one key are dropped."""
+    """Return how many kept samples are quarantined because they follow one of the same key.
+
+    All samples between the two are dropped.
+    """
     rows = [LedgerRow(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
     part_twins(rows)
     return sum(row.outcome != "kept" for row in rows)

@@ -50,7 +50,10 @@ _COUNTED: dict[Subject, tuple[Subject, ...]] = {
 
 
 def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
-    """Return the result of ``compute``, or Unknown: a bad sample must not fail its shard. Raises OSError."""
+    """Return the result of ``compute``, or Unknown if it fails.
+
+    A bad sample must not fail its shard. Raises OSError.
+    """
     try:
         return compute(view)
     except RAISED as error:
@@ -58,7 +61,10 @@ def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
 
 
 def failure_of(error: BaseException) -> Unknown:
-    """Return why a score could not be computed. Raises the error if it is the fault of the shard or the disk."""
+    """Return why a score could not be computed.
+
+    Raises the error if it is the fault of the shard or the disk.
+    """
     if isinstance(error, ScoreError):
         return Unknown(error.slug, without_addresses(error.detail))
     if isinstance(error, MemoryError):
@@ -76,7 +82,10 @@ def without_addresses(text: str) -> str:
 
 
 def plain_method(score: Score, method: Callable[[W], Value]) -> Callable[[W], Value]:
-    """Return ``method``, which computes a score, such that its values are plain: see ``plain_value``."""
+    """Return ``method``, which computes a score, such that its values are plain.
+
+    See ``plain_value``.
+    """
     if not is_builtin(score):
         return lambda view: plain_value(score, method(view), view)
     if score.kind != "text":
@@ -93,7 +102,9 @@ def plain_method(score: Score, method: Callable[[W], Value]) -> Callable[[W], Va
 
 
 def plain_value(score: Score, value: object, view: View | None) -> Value:
-    """Return the value of a score for a sample as float, int, bool or str, or as a list of these with one for each item.
+    """Return the value of a score for a sample as float, int, bool, str or a list of these.
+
+    A list has one value for each item.
 
     Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions
     of ``view`` that the score uses. For wdsflow's scores, and without a view, a list may have any

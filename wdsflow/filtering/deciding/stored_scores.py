@@ -1,4 +1,7 @@
-"""Which scores of a recipe the ledgers of a folder have, and the recipe by which they were computed."""
+"""Which scores of a recipe the ledgers of a folder have.
+
+Also the recipe by which they were computed.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -74,7 +77,10 @@ def check_scores(plan: FilterPlan, scored: Layout, names: Sequence[str]) -> None
 
 
 def missing_columns(plan: FilterPlan, scored: Layout, names: Sequence[str]) -> list[ScoreCall]:
-    """Return the scores of a recipe for which the first ledger has no column; none without a ledger."""
+    """Return the scores of a recipe for which the first ledger has no column.
+
+    Empty without a ledger.
+    """
     columns = stored_columns(scored, names)
     return [] if columns is None else missing_calls(plan, columns)
 
@@ -106,7 +112,10 @@ def stored_columns(scored: Layout, names: Iterable[str]) -> dict[ScoreCall, str]
 
 
 def is_complete(scored: Layout, recipe: Recipe) -> bool:
-    """Return whether ledgers have the scores of a recipe for all samples, as those of ``measure``."""
+    """Return whether ledgers have the scores of a recipe for all samples.
+
+    Those of ``measure`` do.
+    """
     if recorded_run(scored.run_file).get("kind") == "measure":
         return True
     requested = recorded_recipe(scored.run_file).get("scores", [])
@@ -116,7 +125,10 @@ def is_complete(scored: Layout, recipe: Recipe) -> bool:
 
 
 def stored_scores(recipe: Recipe, scored: Layout) -> frozenset[ScoreCall]:
-    """Return the scores that a run takes from ledgers; ``recipe`` is what ``as_scored`` returned."""
+    """Return the scores that a run takes from ledgers.
+
+    ``recipe`` is what ``as_scored`` returned.
+    """
     plan = plan_of(recipe)
     names = [record.name for record in records_in_order(scored)]
     computed = {*missing_columns(plan, scored, names), *plan.ranks}

@@ -1,1 +1,4 @@
-"""Lists of the samples that a run has kept, in formats of other tools: one file for each kind of list."""
+"""Lists of the samples that a run has kept, in formats of other tools.
+
+There is one file for each kind of list.
+"""

@@ -19,7 +19,10 @@ _EMBEDDING_ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy":
 
 
 def embedding_kind(path: Path) -> str | None:
-    """Return the kind of embeddings, image or caption, for a file of this name; None for other files."""
+    """Return the kind of embeddings, image or caption, for a file of this name.
+
+    None for other files.
+    """
     for ending, kind in _EMBEDDING_ENDINGS.items():
         if path.name.endswith(ending):
             return kind
@@ -27,7 +30,10 @@ def embedding_kind(path: Path) -> str | None:
 
 
 def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, one per line; return n.
+    """Write embeddings as a float16 matrix (n, d), and their keys; return n.
+
+    The n keys, one per line, go to a ``.txt`` of the same name, in the order of the rows of the
+    matrix.
 
     It has a row for each kept sample with an embedding, of its first image or caption, in the order
     of shards and samples. Raises ValueError if the ledgers have no embeddings, or those of several

@@ -13,7 +13,10 @@ from .reference_list import write_reference_list
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
-    """Return the function that writes a file of this name, by its extension. Raises ValueError if unknown, OSError."""
+    """Return the function that writes a file of this name, by its extension.
+
+    Raises ValueError if the extension is unknown, and OSError.
+    """
     writers = {
         ".txt": write_keys,
         ".npy": write_uids,

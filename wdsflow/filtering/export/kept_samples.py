@@ -24,7 +24,10 @@ def kept_samples(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSampl
 
 
 def json_of(sample: TarSample, samples: Samples) -> dict[str, object]:
-    """Return the object in a sample's json; an empty one without it, or if it is damaged or something else."""
+    """Return the object in a sample's json.
+
+    Empty if there is no json, or if it is damaged or something else.
+    """
     row = sample.fields.get("json")
     if row is None:
         return {}

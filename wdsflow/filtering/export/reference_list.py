@@ -13,7 +13,10 @@ from .embedding_matrix import embedding_column, kept_vectors
 
 
 def write_reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    """Write a list of images for ``phash_distance`` or ``embedding_distance``, and return its length."""
+    """Write a list of images for ``phash_distance`` or ``embedding_distance``.
+
+    Returns its length.
+    """
     if path.name.endswith("embeddings.npz"):
         return _write_vectors(layout, records, path)
     return _write_hashes(layout, records, path)
@@ -44,7 +47,10 @@ def _write_vectors(layout: Layout, records: Sequence[ShardRecord], path: Path) -
 
 
 def _hashes(ledger: Path) -> Iterator[str]:
-    """Yield the hashes of the kept samples' images. Raises LedgerError if phash was not computed."""
+    """Yield the hashes of the kept samples' images.
+
+    Raises LedgerError if phash was not computed.
+    """
     samples, metadata = read_ledger(ledger)
     call = next((call for call in calls_of(metadata) if call.name == "phash"), None)
     if call is None:

@@ -24,7 +24,10 @@ _SIGNS = frozenset("|:;*")
 
 
 class CaptionFields(NamedTuple):
-    """The fields with captions, as for --caption, how many of the checked samples have one, and an example."""
+    """The fields with captions, how many checked samples have one, and an example.
+
+    The fields are written as for --caption.
+    """
 
     fields: str
     samples_with: int
@@ -36,7 +39,10 @@ class CaptionFields(NamedTuple):
 
 
 class NoCaptions(ValueError):
-    """No sample has a caption in ``fields``, where the recipe looks for it. ``nearest`` are fields with captions."""
+    """No sample has a caption in ``fields``, where the recipe looks for it.
+
+    ``nearest`` are fields with captions.
+    """
 
     def __init__(
         self, fields: str, scope: SearchScope, names: Sequence[str], nearest: CaptionFields | None
@@ -56,7 +62,9 @@ def find_captions(
     allow_pipe: bool = False,
     join: JoinedSamples | None = None,
 ) -> CaptionFields | None:
-    """Return the most likely fields of captions in tars, by the first samples of three shards; None without captions.
+    """Return the most likely fields of captions in tars; None if there are no captions.
+
+    The first samples of three shards are read.
 
     ``like``: fields without captions; the nearest name in json comes first. ``join``: gives samples
     fields of a table. Deterministic for the same shards.
@@ -103,7 +111,10 @@ class _Survey:
                 self._texts[field] += bool(_text(view, field))
 
     def best(self, like: str) -> str:
-        """Return the fields with most captions, followed by the other kind if some samples lack them."""
+        """Return the fields with most captions.
+
+        The other kind follows if some samples lack them.
+        """
         counts: dict[str, int] = {}
         texts = [name for name, count in self._texts.items() if count]
         if texts:
@@ -120,7 +131,10 @@ class _Survey:
         return "|".join(fields[: 1 if is_enough else 2])
 
     def _in_json(self, names: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Yield the field in json that is nearest to some names, otherwise the most likely one, with its count."""
+        """Yield the field in json that is nearest to some names, with its count.
+
+        If none is near, yield the most likely field.
+        """
         from wdsflow.scan.caption_names import caption_name
 
         for member, evidence in self._json.items():
@@ -136,7 +150,7 @@ class _Survey:
 
 
 def _first_near(names: Sequence[str], keys: Collection[str]) -> str:
-    """Return the first of some names that is a key, or the key nearest to the first that has one; "" if none has."""
+    """Return the key that is, or is nearest to, the first name that has one; "" if none has."""
     for name in names:
         key = name if name in keys else nearest(name, keys)
         if key:

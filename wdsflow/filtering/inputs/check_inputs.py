@@ -1,4 +1,4 @@
-"""Checks, before the first shard, that captions and values in json are where a recipe looks for them."""
+"""Checks, before the first shard, that captions and json values are where a recipe looks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,7 +38,9 @@ def with_captions(
     earlier: Mapping[str, object] | None = None,
     join: JoinedSamples | None = None,
 ) -> tuple[Recipe, str]:
-    """Return a recipe with the fields of captions, and a line on the chosen fields if the recipe has "auto".
+    """Return a recipe with the fields of captions, and a line on the chosen fields.
+
+    The line is "" unless the recipe has "auto".
 
     ``earlier`` is the recipe of a run to resume, as JSON: its fields are kept without a new search.
     Otherwise shards are read until each of the fields had a caption in some sample, at most 20,000
@@ -96,7 +98,10 @@ def _check(
     *,
     allow_pipe: bool,
 ) -> None:
-    """Raise NoCaptions or NoJsonValue if no sample has one of the inputs: fields of captions, or a value in json."""
+    """Raise NoCaptions or NoJsonValue if no sample has one of the inputs.
+
+    An input is fields of captions, or a value in json.
+    """
     missing = list(dict.fromkeys(inputs))
     if not missing or not urls:
         return
@@ -128,7 +133,10 @@ def _check(
 
 
 def _caption_fields(recipe: Recipe, calls: Collection[ScoreCall]) -> list[str]:
-    """Return the fields of captions that some scores of a recipe use, and those of the recipe if all scores are checked."""
+    """Return the fields of captions that some scores of a recipe use.
+
+    Those of the recipe are included if all its scores are checked.
+    """
     plan = plan_of(recipe)
     optional = _may_be_missing(plan)
     used = []
@@ -147,7 +155,10 @@ def _uses_captions(score: Score) -> bool:
 
 
 def _may_be_missing(plan: FilterPlan) -> frozenset[ScoreCall]:
-    """Return the scores that the predicate tests for None: it handles samples without their input."""
+    """Return the scores that the predicate tests for None.
+
+    The predicate handles samples without their input.
+    """
     return plan.expression.may_be_missing if plan.expression is not None else frozenset()
 
 

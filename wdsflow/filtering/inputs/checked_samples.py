@@ -1,4 +1,7 @@
-"""The samples that are read before a run, to check that captions and values in json are where a recipe looks for them."""
+"""The samples that are read before a run to check the inputs of its recipe.
+
+The check is that captions and values in json are where the recipe looks for them.
+"""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -55,7 +58,10 @@ def first_samples(
 def all_samples(
     url: Shard, recipe: Recipe, *, allow_pipe: bool, join: JoinedSamples | None = None
 ) -> Generator[ShardView, None, None]:
-    """Yield the samples of a shard that can be read, after the stages of a recipe. Raises OSError."""
+    """Yield the readable samples of a shard, after the stages of a recipe.
+
+    Raises OSError.
+    """
     options = ViewOptions(images=recipe.image)
     with _opened(url, join, allow_pipe=allow_pipe) as source:
         samples = Samples(source, contents=False)

@@ -30,7 +30,10 @@ _KIND = {"json_number": "number", "json_text": "text"}
 
 
 class JsonName(NamedTuple):
-    """A name in json, the score that reads its values, and how many of the checked samples have one."""
+    """A name in json, and the score that reads its values.
+
+    Also how many of the checked samples have a value.
+    """
 
     score: str
     path: str
@@ -76,7 +79,9 @@ class NoJsonValue(ValueError):
 def similar_names(
     views: Iterable[View], score: InJson
 ) -> tuple[JsonName | None, list[JsonName], str]:
-    """Return the name in the json of some samples nearest to that of a score, and the most frequent names.
+    """Return the name in json nearest to that of a score, the most frequent names, and a text.
+
+    They are names in the json of some samples.
 
     The nearest has a value for the score if possible. The others are at most 8, those of its kind
     first. The text describes the values under the score's name if no score reads them.

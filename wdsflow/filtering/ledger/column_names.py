@@ -37,7 +37,9 @@ def gathered_column(name: str) -> str:
 
 
 def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[str, str]:
-    """Return the names that the columns of scores have in a ledger, by the names of ``column_of`` and ``gathered_column``.
+    """Return the names that the columns of scores have in a ledger.
+
+    The keys are names of ``column_of`` and ``gathered_column``, the values are those in the ledger.
 
     They differ where two names differ in case alone, which DuckDB and other programs do not
     distinguish.

@@ -1,4 +1,7 @@
-"""The embeddings that the scores of a shard use: those that ledgers have, and new ones, which are kept."""
+"""The embeddings that the scores of a shard use.
+
+Those that ledgers have, and new ones, which are kept.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +17,9 @@ from .stored_embeddings import StoredEmbeddings
 
 
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
-    """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested.
+    """Finds embeddings in the ledger of an earlier run, and keeps those of this run.
+
+    There may be no earlier run. Embeddings are kept only if requested.
 
     ``current``: those that the shard's ledger has already. They are kept unchanged.
     """
@@ -49,7 +54,10 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         return None
 
     def keep_current(self, row: LedgerRow) -> None:
-        """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
+        """Keep the embeddings that the ledger has of a sample.
+
+        Raises SourceError, and OSError if the disk fails.
+        """
         if self.spool is not None and self._current is not None:
             for column, embeddings in self._current.all_of(row):
                 self.spool.add(column, row, embeddings)
@@ -61,7 +69,10 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         requests: Sequence[Request],
         outputs: Sequence[Output],
     ) -> None:
-        """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
+        """Keep all embeddings of a sample that a score requested.
+
+        Raises OSError if the disk fails.
+        """
         if self.spool is None or not isinstance(score, ClipScore):
             return
         for embedded in score.embedded():

@@ -1,4 +1,4 @@
-"""New embeddings of a shard: the columns that they get in its ledger, and the file that collects them."""
+"""New embeddings of a shard: their columns in its ledger, and the file that collects them."""
 
 import json
 import os
@@ -71,7 +71,10 @@ def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
 
 
 class Spool:
-    """Collects embeddings and returns them as columns, in an unnamed file that disappears with the process."""
+    """Collects embeddings in an unnamed file, and returns them as columns.
+
+    The file disappears with the process.
+    """
 
     def __init__(self, columns: Sequence[EmbeddingColumn], folder: Path) -> None:
         self.columns = columns

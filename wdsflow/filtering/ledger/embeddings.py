@@ -1,4 +1,7 @@
-"""The embeddings that a run does not compute again: those of an earlier run, and those of a ledger that gets more scores."""
+"""The embeddings that a run does not compute again.
+
+Those of an earlier run, and those of a ledger that gets more scores.
+"""
 
 import json
 import os
@@ -53,7 +56,9 @@ def reuse_of(
     *,
     drops_unmatched: bool = False,
 ) -> Reuse:
-    """Return the embeddings that a run may reuse from the ledgers of these shards. Each ledger is checked again later.
+    """Return the embeddings that a run may reuse from the ledgers of these shards.
+
+    Each ledger is checked again later.
 
     ``drops_unmatched``: the run leaves out samples without a row of a table.
 
@@ -75,7 +80,10 @@ def reuse_of(
 def stored_embeddings(
     models: Sequence[Model], stages: Sequence[SampleStage], record: ShardRecord, reuse: Reuse
 ) -> StoredEmbeddings:
-    """Return the embeddings of a shard. Raises LedgerError if shard or stages differ, or some are missing."""
+    """Return the embeddings of a shard.
+
+    Raises LedgerError if shard or stages differ, or if some are missing.
+    """
     path = reuse.layout.ledger(record.name)
     metadata = read_metadata(path)
     same_shard(metadata, record, path, any_table=reuse.any_table)
@@ -106,7 +114,10 @@ def _served_by(
 def _served(
     metadata: LedgerMetadata, models: Sequence[Model], path: Path
 ) -> tuple[Entries, tuple[str, ...]]:
-    """Return the columns of a ledger that serve models, and lines on why it lacks those of others. Raises LedgerError."""
+    """Return the columns of a ledger that serve models.
+
+    Also returns lines on why it lacks those of other models. Raises LedgerError.
+    """
     columns = metadata.get("embeddings", [])
     if not columns:
         raise LedgerError(f"{path} has no embeddings: measure with --embeddings first")

@@ -1,4 +1,7 @@
-"""The metadata of a ledger, and the errors about ledgers that lack something or belong to another shard."""
+"""The metadata of a ledger, and errors about unsuitable ledgers.
+
+Such ledgers lack something, or belong to another shard.
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -91,7 +94,10 @@ def no_ledgers(folder: Path) -> LedgerError:
 
 
 def unreadable_predicate(folder: Path, error: "ExpressionError") -> LedgerError:
-    """Return the error about the predicate of a run that cannot be read here: of a custom score, or of an older version."""
+    """Return the error about the predicate of a run that cannot be read here.
+
+    The predicate has a custom score, or is of an older version.
+    """
     hint = f" ({error.hint})" if error.hint else ""
     command = f"wdsflow filter SHARDS -o NEW --ledger {quote_path(str(folder))} --where ..."
     return LedgerError(
@@ -128,7 +134,9 @@ def calls_of(metadata: LedgerMetadata) -> dict[ScoreCall, str]:
 
 
 def distinct_names(names: Sequence[str], reserved: Collection[str] = ()) -> list[str]:
-    """Return names for columns that differ in more than case, from each other and from reserved ones.
+    """Return names for columns that differ in more than case.
+
+    They differ from each other and from reserved names.
 
     DuckDB does not distinguish upper and lower case: the second of two such names gets a number.
 

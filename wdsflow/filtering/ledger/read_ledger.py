@@ -25,7 +25,9 @@ from .sample_table import LedgerRow, SampleTable
 def read_ledger(
     path: Path, only: Sequence[int] | None = None, *, calls: Collection[ScoreCall] | None = None
 ) -> tuple[SampleTable, LedgerMetadata]:
-    """Return the samples of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
+    """Return the samples of a ledger, or only some by their numbers, and its metadata.
+
+    Raises LedgerError.
 
     ``calls``: the only scores that are read, without the data gathered to compare samples; None for
     all.
@@ -105,7 +107,9 @@ def _present(rows: Sequence[LedgerRow], cells: Sequence[Any]) -> dict[int, Any]:
 def read_scored(
     layout: Layout, name: str, record: ShardRecord, *, calls: Collection[ScoreCall] | None = None
 ) -> SampleTable:
-    """Return the samples of a shard's ledger, and add to its record the counts and the damage of the tar.
+    """Return the samples of a shard's ledger, and complete the record of the shard.
+
+    The record gets the counts and the damage of the tar.
 
     ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from
     another shard, or the shard has changed since.

@@ -19,7 +19,10 @@ _OUTCOME = ("outcome", "term", "error", "detail")
 
 
 class LedgerEntry(NamedTuple):
-    """What the ledgers of a run say of a sample. ``outcome``: "" if the run only measured. ``scores``: by name."""
+    """What the ledgers of a run say of a sample.
+
+    ``outcome``: "" if the run only measured. ``scores``: by name.
+    """
 
     outcome: str
     scores: dict[str, str]
@@ -39,7 +42,9 @@ class SampleScores:
         self._names = {record.name: layout.ledger(record.name) for record in records}
 
     def of(self, url: str, key: str, offset: int) -> LedgerEntry | None:
-        """Return the entry of the sample with a member header at ``offset``; None if the ledgers do not have it.
+        """Return the entry of the sample with a member header at ``offset``.
+
+        None if the ledgers do not have the sample.
 
         A shard is that of its path, otherwise that of its name: also in the output of the run,
         where offsets differ and a key that occurs once decides. Raises LedgerError.

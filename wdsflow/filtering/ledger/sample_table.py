@@ -1,4 +1,7 @@
-"""The samples of a shard as a table: a row for each, with its outcome, and a column for each score."""
+"""The samples of a shard as a table.
+
+It has a row for each sample, with its outcome, and a column for each score.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -40,7 +43,10 @@ class ResizedImage(TypedDict):
 
 
 class LedgerRow:
-    """One sample: its position in the tar, and its outcome. Its values are in the columns of its table."""
+    """One sample: its position in the tar, and its outcome.
+
+    Its values are in the columns of its table.
+    """
 
     # No list and no dict of its own: the garbage collector
     # would look at those of all samples again and again.
@@ -111,7 +117,9 @@ class SampleTable:
 
 
 def part_twins(rows: Iterable[LedgerRow]) -> None:
-    """Quarantine samples that would directly follow one of the same key, because all between them is left out.
+    """Quarantine samples that would directly follow one of the same key.
+
+    This happens if all samples between the two are left out.
 
     Readers would take the two for one sample.
     """

@@ -44,7 +44,10 @@ class StoredEmbeddings:
         self._groups: OrderedDict[int, _Group] = OrderedDict()
 
     def find(self, row: LedgerRow, model: Model, key: str) -> "Vector | None":
-        """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
+        """Return an embedding as float32; None if the ledger does not have it.
+
+        Raises SourceError.
+        """
         if model not in self._entries or row.number >= self._rows:
             return None
         group = self._group(row)

@@ -153,7 +153,10 @@ def _score_columns(
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
 ) -> dict[str, Column]:
-    """Return a column for each score; then the values that are lists, and why others are missing."""
+    """Return a column for each score.
+
+    Then columns of the values that are lists, and of why other values are missing.
+    """
     numbers = [row.number for row in rows]
     columns: dict[str, Column] = {}
     names = names_in_file(kinds, map(str, gathered))

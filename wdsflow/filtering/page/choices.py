@@ -27,7 +27,9 @@ _OTHER, _UNKNOWN, _PENDING = 1 << _LISTED, 1 << (_LISTED + 1), 1 << (_LISTED + 2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One score of all rows that is not a number: its most frequent values, and which of them each row has.
+    """One score of all rows that is not a number.
+
+    It has the most frequent values, and which of them each row has.
 
     ``masks`` are sets of values as bits; ``codes`` gives the mask of each row; ``ticked`` are the
     values that the run's own predicate allows, none if it allows all.
@@ -63,7 +65,10 @@ class Choice:
 def choice(
     values: Sequence[RowValue], call: ScoreCall, ticked: Sequence[Constant] = ()
 ) -> Choice | None:
-    """Return the choice of a score by its values; it lists those of ``ticked`` too. None if no row has a value."""
+    """Return the choice of a score by its values; None if no row has a value.
+
+    It also lists the values of ``ticked``.
+    """
     entries_of_rows = list(map(_entries, values))
     counts = _counts(entries_of_rows)
     frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
@@ -89,7 +94,10 @@ def choice(
 
 
 def _counts(entries_of_rows: Iterable[Sequence[Entry]]) -> Counter[Constant]:
-    """Return the number of samples that have each value; those with several may count several times."""
+    """Return the number of samples that have each value.
+
+    Samples with several values may count several times.
+    """
     counts: Counter[Constant] = Counter()
     for entries in entries_of_rows:
         for value in set(entries):

@@ -72,7 +72,9 @@ def _edges_at_shares(ordered: Floats, distinct: Floats, most: int) -> set[float]
 
 
 def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
-    """Return the number of fewest digits that is greater than the value before an index, and at most the value at it.
+    """Return the number of fewest digits that is greater than the value before an index.
+
+    It is at most the value at the index.
 
     ``strictly``: less than the value, so that the edges of neighbours divide all values in both
     directions. The first value has as much room before it as after it.

@@ -24,7 +24,9 @@ def near_pictures(
     sliders: Sequence[Slider],
     start: PredicateParts,
 ) -> tuple[dict[ScoreCall, list[SliderPicture]], list[SampleView]]:
-    """Return the pictures of each slider, in the order of its score, and the views that they refer to.
+    """Return the pictures of each slider, and the views that they refer to.
+
+    The pictures of a slider are in the order of its score.
 
     A sample whose shard has changed, or cannot be read, has no picture.
 

@@ -1,4 +1,7 @@
-"""The samples whose pictures a page shows next to a slider: at its ends, around its thresholds, and some in between."""
+"""The samples whose pictures a page shows next to a slider.
+
+They are at its ends, around its thresholds, and some in between.
+"""
 
 from typing import Literal
 

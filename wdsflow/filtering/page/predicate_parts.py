@@ -1,4 +1,7 @@
-"""The parts of a predicate on the page of a run: what sliders and checkboxes can express, and the other terms."""
+"""The parts of a predicate on the page of a run.
+
+What sliders and checkboxes can express, and the other terms.
+"""
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -37,7 +40,10 @@ class PredicateParts:
 
 
 def parts_of(where: str) -> PredicateParts:
-    """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
+    """Return the thresholds of a predicate, and its other terms.
+
+    A threshold is a term such as ``0.28 < clip_similarity``.
+    """
     parts = PredicateParts({}, {}, ())
     terms = parse(where, all_scores()).terms if where.strip() else ()
     rest: list[Term] = []
@@ -58,7 +64,10 @@ def parts_of(where: str) -> PredicateParts:
 
 
 def _allowed(node: Node) -> Allowed | None:
-    """Return a score and the values that a condition allows it; None if checkboxes cannot express that."""
+    """Return a score and the values that a condition allows it.
+
+    None if checkboxes cannot express that.
+    """
     match node:
         case ScoreValue(call, "boolean"):
             return call, (True,)
@@ -81,7 +90,11 @@ def compares_kept(call: ScoreCall) -> bool:
 
 
 def _add_limits(term: Term, parts: PredicateParts) -> bool:
-    """Add the limits of a term; False if it is not a comparison of one score with numbers, or if one is repeated."""
+    """Add the limits of a term.
+
+    Returns False if the term is not a comparison of one score with numbers, or if a limit is
+    repeated.
+    """
     node = term.node
     if not isinstance(node, Compare):
         return False

@@ -1,4 +1,7 @@
-"""What the page of a run knows of each readable sample: values of scores, results of terms, and samples of one key."""
+"""What the page of a run knows of each readable sample.
+
+Values of scores, results of terms, and samples of one key.
+"""
 
 import base64
 from collections import Counter
@@ -27,7 +30,9 @@ def values_of(shards: Iterable[SampleTable], call: ScoreCall) -> list[RowValue]:
 
 
 def twins_of(shards: Iterable[SampleTable]) -> list[list[int]]:
-    """Return the readable rows whose key occurs more than once in their shard: row, group, and 1 if it follows its twin.
+    """Return the readable rows whose key occurs more than once in their shard.
+
+    Each item is row, group, and 1 if the row follows its twin.
 
     If all samples between two of them are dropped, a run quarantines the second as ``same-key``.
     """
@@ -54,7 +59,10 @@ def twins_of(shards: Iterable[SampleTable]) -> list[list[int]]:
 
 
 def results_of(shards: Iterable[SampleTable], terms: Sequence[Term]) -> str:
-    """Return the result of terms for each readable row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
+    """Return the result of terms for each readable row, as bytes in base64.
+
+    0: false; 1: true; 2: unknown; 3: not computed.
+    """
     evaluator = Evaluator(parse(" and ".join(map(str, terms)), all_scores()))
     codes = bytearray()
     for samples in shards:

@@ -1,4 +1,7 @@
-"""The commands on the page of a run: to filter the same shards by another predicate, and to compute missing scores."""
+"""The commands on the page of a run.
+
+One filters the same shards by another predicate, the other computes missing scores.
+"""
 
 import shlex
 from pathlib import Path
@@ -13,7 +16,9 @@ from .run_facts import RunFacts
 
 
 def run_commands(facts: RunFacts) -> dict[str, str]:
-    """Return the command that filters the same shards by another predicate, and the one that computes missing scores.
+    """Return the commands to filter by another predicate, and to compute missing scores.
+
+    The first one filters the same shards.
 
     The page appends the predicate to the first one.
     """

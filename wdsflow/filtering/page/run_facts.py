@@ -1,4 +1,7 @@
-"""A run, as its folder describes it: the facts, the scores that all ledgers have, and the samples that a page shows."""
+"""A run, as its folder describes it.
+
+The facts, the scores that all ledgers have, and the samples that a page shows.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -47,7 +50,10 @@ class RunFacts(OutputsReport[ShardRecord]):
 
 
 def read_run(folder: Path) -> RunFacts:
-    """Return the facts of a run. Raises LedgerError if no run wrote to the folder, or if it has finished no shard."""
+    """Return the facts of a run.
+
+    Raises LedgerError if no run wrote to the folder, or if it has finished no shard.
+    """
     layout = Layout(folder)
     try:
         run = json.loads(layout.run_file.read_bytes())
@@ -81,7 +87,10 @@ def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
 def sampled_rows(
     facts: RunFacts, most: int = MOST_ROWS
 ) -> Iterator[tuple[ShardRecord, SampleTable]]:
-    """Yield the samples of each shard: all of them, or ``most`` that are drawn by a fixed seed. Raises LedgerError."""
+    """Yield the samples of each shard: all of them, or some that a fixed seed draws.
+
+    ``most`` limits the samples of all shards together. Raises LedgerError.
+    """
     layout = Layout(facts.folder)
     total = facts.total("samples")
     # Numbers of samples in the run, in order; None for all.

@@ -27,7 +27,9 @@ _CAPTION = 160
 
 
 def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
-    """Return the page of a run: the outcomes of its samples, its scores, and sliders to choose thresholds.
+    """Return the page of a run.
+
+    It shows the outcomes of samples, the scores, and sliders to choose thresholds.
 
     Args:
         folder: what ``filter`` or ``measure`` wrote.
@@ -170,7 +172,10 @@ def _judged(
 def _only(
     start: PredicateParts, sliders: Sequence[Slider], choices: Sequence[Choice]
 ) -> PredicateParts:
-    """Return the thresholds of the existing sliders; a term without checkboxes is one of the rest."""
+    """Return the thresholds of the existing sliders.
+
+    A term without checkboxes is one of the rest.
+    """
     calls = {score.call for score in sliders}
     low = {call: end for call, end in start.low.items() if call in calls}
     high = {call: end for call, end in start.high.items() if call in calls}

@@ -27,7 +27,10 @@ _MOST_BYTES = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """One numeric score of all rows: its smallest and its largest value in each sample, and their codes."""
+    """One numeric score of all rows.
+
+    It has the smallest and the largest value in each sample, and their codes.
+    """
 
     call: ScoreCall
     edges: list[float]
@@ -40,7 +43,10 @@ class Slider:
 
 
 class SliderPicture(NamedTuple):
-    """A sample that is shown next to a slider: its row, the number of its picture on the page, and its value."""
+    """A sample that is shown next to a slider.
+
+    It has its row, the number of its picture on the page, and its value.
+    """
 
     row: int
     picture: int
@@ -79,7 +85,10 @@ def slider(
 
 
 def _ends(value: RowValue, *, keeps: bool) -> tuple[float, float, int]:
-    """Return the smallest and the largest of a sample's values, and 0, or the reason without values."""
+    """Return the smallest and the largest of a sample's values, and 0.
+
+    Without values, the last item is the reason.
+    """
     if value is NOT_COMPUTED:
         return 0.0, 0.0, _NOT_NEEDED
     values = value if isinstance(value, list) else [value]
@@ -117,7 +126,10 @@ def for_script(
 
 
 def _stored(codes: Codes, kind: type[np.uint8 | np.uint16]) -> str:
-    """Return codes as bytes in base64: the largest numbers of the type stand for values without a position."""
+    """Return codes as bytes in base64.
+
+    The largest numbers of the type stand for values without a position.
+    """
     largest = np.iinfo(kind).max
     stored = codes.astype(np.int64)
     stored[codes == _NO_POSITION] = largest
@@ -126,7 +138,10 @@ def _stored(codes: Codes, kind: type[np.uint8 | np.uint16]) -> str:
 
 
 def _end(shown: Slider, limits: Mapping[ScoreCall, Limit]) -> list[object] | None:
-    """Return one end of a slider at the start: the number of its edge, and whether it is strict; None if it is open."""
+    """Return one end of a slider at the start; None if it is open.
+
+    An end is the number of its edge, and whether it is strict.
+    """
     if shown.call not in limits:
         return None
     limit = limits[shown.call]

@@ -22,7 +22,9 @@ NumberedShard = tuple[int, Shard, str]
 
 @dataclass
 class Pass:
-    """One pass over the shards of a run: of two passes, the first computes scores, and the second decides.
+    """One pass over the shards of a run.
+
+    Of two passes, the first computes scores, and the second decides.
 
     Attributes:
         kind: "filter" or "measure".

@@ -1,4 +1,4 @@
-"""The models of a pass: which are loaded before the first shard, where they run, and what they take."""
+"""The models of a pass: which load before the first shard, where they run, what they take."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -27,7 +27,9 @@ _Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
 def start_models(
     stack: ExitStack, pass_: Pass, remaining: RemainingShards, record: RunRecord | None
 ) -> ModelLocation:
-    """Return where models run: on this machine one process per device, which has loaded and tested them.
+    """Return where models run.
+
+    On this machine, that is one process per device, which has loaded and tested them.
 
     ``stack`` ends the processes, and stores in the record what the models took.
     """
@@ -77,7 +79,10 @@ def _missing_calls(pass_: Pass, remaining: RemainingShards) -> set[ScoreCall]:
 
 
 def _first_models(pass_: Pass, models: tuple[Model, ...]) -> tuple[Model, ...]:
-    """Return the models that are loaded before the first shard; others are loaded when a sample needs them."""
+    """Return the models that are loaded before the first shard.
+
+    Others are loaded when a sample needs them.
+    """
     if pass_.scored is not None:
         models = pass_.plan.models_of(missing_columns(pass_.plan, pass_.scored, pass_.names))
     if pass_.embedded is not None:
@@ -87,7 +92,10 @@ def _first_models(pass_: Pass, models: tuple[Model, ...]) -> tuple[Model, ...]:
 
 
 def _store_costs(pass_: Pass, costs: _Costs, record: RunRecord) -> None:
-    """Store what models took next to the finished shards; a run that finished none leaves nothing."""
+    """Store what models took next to the finished shards.
+
+    A run that finished no shard leaves nothing.
+    """
     if record.lines:
         # No output depends on them.
         with suppress(OSError, ValueError):

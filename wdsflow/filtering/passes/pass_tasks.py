@@ -22,7 +22,10 @@ from .filter_pass import NumberedShard, Pass
 
 
 class RemainingShards(NamedTuple):
-    """The shards that are not done; by their names, folders with ledgers that have some of their values."""
+    """The shards that are not done.
+
+    ``earlier``: by their names, folders with ledgers that have some of their values.
+    """
 
     shards: list[NumberedShard]
     earlier: Mapping[str, Layout]
@@ -87,7 +90,10 @@ def shard_tasks(pass_: Pass, remaining: RemainingShards, models: ModelLocation) 
 
 
 def _recipe_of(pass_: Pass, name: str, earlier: Layout | None) -> Recipe:
-    """Return the recipe of a shard: its ledger keeps the scores that it has, also those that are not requested now."""
+    """Return the recipe of a shard.
+
+    Its ledger keeps the scores that it has, also those that are not requested now.
+    """
     if earlier != pass_.layout:
         return pass_.recipe
     stored = scores_of(read_metadata(pass_.layout.ledger(name)))

@@ -1,4 +1,7 @@
-"""Runs one pass over shards: those that are not done are processed on the engine of the run, and recorded."""
+"""Runs one pass over shards.
+
+Shards that are not done are processed on the engine of the run, and recorded.
+"""
 
 import json
 from contextlib import ExitStack, closing
@@ -20,7 +23,10 @@ from .pass_tasks import RemainingShards, remaining_shards, shard_tasks
 
 
 def run_pass(pass_: Pass) -> RunReport:
-    """Process the shards that are not done. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
+    """Process the shards that are not done.
+
+    Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError.
+    """
     report = RunReport(pass_.layout.folder, tars=pass_.tars, quarantine=pass_.layout.quarantined)
     report.dry_run = pass_.options.dry_run
     report.requested = len(pass_.shards())
@@ -42,7 +48,10 @@ def run_pass(pass_: Pass) -> RunReport:
 
 
 def _open_folder(stack: ExitStack, pass_: Pass) -> RunRecord | None:
-    """Lock the output folder, and return its record. A dry run gets a temporary folder, and no record."""
+    """Lock the output folder, and return its record.
+
+    A dry run gets a temporary folder, and no record.
+    """
     options = pass_.options
     if not options.dry_run:
         part = (options.index, options.count)
@@ -106,7 +115,10 @@ def _process(
 
 
 def _finish(record: RunRecord | None, report: RunReport, *, was_finished: bool) -> None:
-    """Complete the record of a pass; a pass that could read no shard leaves the folder as it was."""
+    """Complete the record of a pass.
+
+    A pass that could read no shard leaves the folder as it was.
+    """
     report.whole = not report.failures
     if record is None:
         return

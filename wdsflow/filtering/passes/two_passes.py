@@ -1,4 +1,7 @@
-"""Two passes over the shards: the first scores samples and gathers data, the second compares all samples and decides."""
+"""Two passes over the shards, for scores that compare all samples.
+
+The first scores samples and gathers data. The second compares all samples and decides.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +21,7 @@ from .run_pass import run_pass
 
 
 def refuse_slices(options: RunOptions, *, compares: bool) -> None:
-    """Raise ValueError if scores compare all samples, but the run processes only a slice of the shards."""
+    """Raise ValueError if scores compare all samples, but the run is one slice of the shards."""
     if compares and options.count > 1:
         raise ValueError(
             "a score that compares all samples cannot run in slices: measure the slices without it, or run without --shard-count"

@@ -1,4 +1,7 @@
-"""Predicates as users write them, with the names that they may hold: scores of the catalog, and facts of a sample."""
+"""Predicates as users write them, with the names that they may contain.
+
+These are the scores of the catalog, and the facts of a sample.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +22,9 @@ _NO_SCORE = "scores: {!r} is not the name of a score; conditions belong in --whe
 
 
 def parse(text: str, scores: Mapping[str, ScoreType]) -> Expression:
-    """Return the predicate that a text means. Raises ExpressionError, with the position and what to write instead.
+    """Return the predicate that a text means.
+
+    Raises ExpressionError, with the position and what to write instead.
 
     ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and
     ``has("json")`` may be named as well.
@@ -28,7 +33,9 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Expression:
 
 
 def parse_score(text: str, names: Mapping[str, ScoreType]) -> ScoreCall:
-    """Return the score that a text names, with its settings, such as ``near_duplicate(distance=4)``.
+    """Return the score that a text names, with its settings.
+
+    Such as ``near_duplicate(distance=4)``.
 
     Raises ValueError if it names none, or has more text.
     """
@@ -60,7 +67,9 @@ def ranked_number(score: RankPercent, names: Mapping[str, type[Score]]) -> Ranke
 
 
 def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
-    """Return the predicate for a share, such as ``clip_similarity top 30%`` or ``blur bottom 10% of kept``.
+    """Return the predicate for a share, such as ``clip_similarity top 30%``.
+
+    A share may be one of the kept samples: ``blur bottom 10% of kept``.
 
     Raises ValueError.
     """
@@ -68,7 +77,10 @@ def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
 
 
 def far_predicate(path: str, names: Mapping[str, type[Score]]) -> str:
-    """Return the predicate for images that are not near those of a list: see ``reference_lists``. Raises ValueError."""
+    """Return the predicate for images that are not near those of a list.
+
+    See ``reference_lists``. Raises ValueError.
+    """
     # Unused: the callers pass it to each function that makes a predicate.
     del names
     reference = read_list("--near", path)

@@ -1,4 +1,7 @@
-"""Scores that compare samples, and the data from which they are computed: scores with the same data share it."""
+"""Scores that compare samples, and the data from which they are computed.
+
+Scores with the same data share it.
+"""
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.stages.scores.base import DatasetScore
@@ -6,7 +9,10 @@ from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 
 def gathers_like(call: ScoreCall, other: ScoreCall) -> bool:
-    """Return whether samples can be compared by a score with the data that was gathered for another one."""
+    """Return whether a score can use the data that was gathered for another one.
+
+    Both compare samples.
+    """
     if call.name != other.name:
         return False
     score = _dataset_score(call)

@@ -1,4 +1,7 @@
-"""Predicates on ledgers: a score that a predicate names without settings is the one that has a column."""
+"""Predicates on ledgers.
+
+A score that a predicate names without settings is the one that has a column.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +18,9 @@ from .sample_facts import RankPercent
 
 
 def with_columns(where: str, columns: Collection[ScoreCall]) -> str:
-    """Return a predicate in which names of scores without settings are those of columns; a score that has a column stays.
+    """Return a predicate in which scores without settings are those of columns.
+
+    A score that has a column is not changed.
 
     >>> with_columns("blur > 10", [ScoreCall("blur", (("decode", "exact"),))])
     'blur(decode="exact") > 10'
@@ -41,7 +46,10 @@ class _LedgerColumns:
     where: str
 
     def column_of(self, call: ScoreCall) -> ScoreCall:
-        """Return the column that a score names, or the score itself if it has none. Raises ExpressionError if it has several."""
+        """Return the column that a score names, or the score itself if it has none.
+
+        Raises ExpressionError if it has several.
+        """
         if call.name == RankPercent.name:
             return self._ranked_by_columns(call)
         if call.settings or call in self.columns:

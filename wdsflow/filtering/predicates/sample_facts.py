@@ -1,4 +1,7 @@
-"""Scores that predicates may name without the catalog: caption, key, fields, values in json, and the rank among all samples."""
+"""Scores that predicates may name without the catalog.
+
+Caption, key, fields, values in json, and the rank among all samples.
+"""
 
 import math
 from collections.abc import Iterator
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RankPercent(QueryScore):
-    """Rank of a sample by a number, in percent of the samples that have one: the best of 200 has 0.5, the last 100.
+    """Rank of a sample by a number, in percent of the samples that have one.
+
+    The best of 200 has 0.5, the last has 100.
 
     ``of`` is the number: a score, or an expression such as ``width / height``.
     ``rank_percent(of="blur") <= 30`` keeps 30 % of the samples in which blur has a value, rounded
@@ -99,7 +104,10 @@ class Key(Score):
 
 @dataclass(frozen=True, kw_only=True)
 class Has(Score):
-    """Whether a sample has a field of this name, ``has("json")``; upper and lower case are the same."""
+    """Whether a sample has a field of this name, as in ``has("json")``.
+
+    Upper and lower case are the same.
+    """
 
     name: ClassVar[str] = "has"
     tier: ClassVar[Tier] = "header"
@@ -142,7 +150,9 @@ class InJson(Score):
 
 @dataclass(frozen=True, kw_only=True)
 class JsonNumber(InJson):
-    """A number in the sample's json, ``json_number("similarity")``; ``meta.similarity`` for a nested one.
+    """A number in the sample's json, as in ``json_number("similarity")``.
+
+    ``meta.similarity`` names a nested number.
 
     True, false and texts of digits are not numbers, but unknown ("not-a-number"); so are missing
     values ("no-json", "no-value"). ``field`` names another field than json.
@@ -191,7 +201,10 @@ FACTS: dict[str, type[Score]] = {
 
 
 def score_of(call: ScoreCall, precision: Precision) -> Score:
-    """Return the score that a call names; ``precision`` is that of its model, unless the call sets one."""
+    """Return the score that a call names.
+
+    ``precision`` is that of its model, unless the call sets one.
+    """
     if call.name not in all_scores():
         return FACTS[call.name](**dict(call.settings))
     score = make_score(call.name, **dict(call.settings))

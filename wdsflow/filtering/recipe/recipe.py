@@ -142,7 +142,10 @@ class Recipe:
 
 
 def recorded(recipe: Recipe) -> dict[str, object]:
-    """Return a recipe as a run records it: fp32 is left out, the precision of all runs before there was a choice."""
+    """Return a recipe as a run records it.
+
+    fp32 is left out: it was the precision of all runs before there was a choice.
+    """
     return {
         name: value
         for name, value in recipe.to_dict().items()
@@ -151,7 +154,10 @@ def recorded(recipe: Recipe) -> dict[str, object]:
 
 
 def shrinker_of(recipe: Recipe) -> Shrinker | None:
-    """Return what makes the images of kept samples smaller, None if nothing does. Raises ValueError."""
+    """Return what makes the images of kept samples smaller; None if nothing does.
+
+    Raises ValueError.
+    """
     if recipe.resize:
         rule = SizeRule.parse(str(recipe.resize))
         return Shrinker(
@@ -196,7 +202,10 @@ def differences(old: object, new: object, at: str = "") -> Iterator[str]:
 
 
 def _difference_of_lists(old: list[object], new: list[object]) -> str:
-    """Return how many items of a list are new or missing; of the same items, that their order changed."""
+    """Return how many items of a list are new or missing.
+
+    If the items are the same, return that their order changed.
+    """
     before = {canonical(item) for item in old}
     after = {canonical(item) for item in new}
     if before == after:
@@ -210,7 +219,9 @@ def _short(value: object) -> str:
 
 
 def canonical_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe in canonical form: normalised white space; shares to keep become terms of ``where``.
+    """Return the recipe in canonical form.
+
+    White space is normalised, and shares to keep become terms of ``where``.
 
     Raises ValueError, such as ExpressionError.
     """

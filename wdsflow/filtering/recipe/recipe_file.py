@@ -93,7 +93,10 @@ def _check_scores(
 
 
 def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
-    """Return a recipe, and the lines of its keys: TOML by its name, that of an earlier run from its run.json, otherwise YAML."""
+    """Return a recipe, and the lines of its keys.
+
+    The file is TOML by its name, the run.json of an earlier run, or YAML.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -184,7 +187,10 @@ def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
 
 
 def _model() -> "type[BaseModel]":
-    """Return the pydantic model of a recipe; created on demand, because importing pydantic is slow."""
+    """Return the pydantic model of a recipe.
+
+    It is created on demand, because importing pydantic is slow.
+    """
     from pydantic import ConfigDict, Field, create_model
 
     plain, parts = {**Recipe().to_dict(), "precision": Recipe.precision}, dict[str, object]()
@@ -251,7 +257,10 @@ def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> s
 
 
 def printed(recipe: Recipe, join: str = "") -> str:
-    """Return a recipe as YAML. ``join``: options of a table, which is no part of a recipe: a comment names them."""
+    """Return a recipe as YAML.
+
+    ``join``: options of a table. They are not part of a recipe, so a comment names them.
+    """
     import yaml
 
     text = yaml.safe_dump(recipe.to_dict(), sort_keys=False, allow_unicode=True, width=120)

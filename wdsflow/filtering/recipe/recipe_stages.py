@@ -1,4 +1,7 @@
-"""Stages in recipes: read from JSON or YAML with errors that name the position, and written again."""
+"""Stages in recipes, read from JSON or YAML, and written again.
+
+Errors name the position.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,10 @@ IN_RECIPES: dict[str, type[SampleStage]] = {
 
 
 class StagesError(ValueError):
-    """Invalid stages of a recipe, with the reason. ``position``: that of the error in the list, such as "1.rename.fields"."""
+    """Invalid stages of a recipe, with the reason.
+
+    ``position``: that of the error in the list, such as "1.rename.fields".
+    """
 
     def __init__(self, text: str, position: str = "") -> None:
         super().__init__(text)

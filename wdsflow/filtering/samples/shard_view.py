@@ -1,4 +1,7 @@
-"""A sample as scores see it, with a fast path for nearly all samples: one image, one short caption."""
+"""A sample as scores see it.
+
+Nearly all samples take a fast path: one image, one short caption.
+"""
 
 from collections.abc import Callable
 
@@ -63,7 +66,10 @@ class ShardView(View):
         return header
 
     def plain_caption(self, *, in_memory: bool = False) -> str | None:
-        """Return the only caption, None if it is long or not plain. ``in_memory``: and None if it has to be read."""
+        """Return the only caption; None if it is long or not plain.
+
+        ``in_memory``: None also if it has to be read.
+        """
         text = self._caption
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self.members[name]

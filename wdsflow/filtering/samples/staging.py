@@ -48,7 +48,9 @@ class Staging:
         return bool(self._stages)
 
     def fields(self, sample: TarSample) -> dict[str, MemberContent]:
-        """Return the fields of the latest sample: members of the tar, bytes that were read, and new text.
+        """Return the fields of the latest sample.
+
+        They are members of the tar, bytes that were read, and new text.
 
         Raises RejectedSample, OSError.
         """

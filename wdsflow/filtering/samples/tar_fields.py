@@ -9,7 +9,10 @@ from .staging import MemberContent, StoredMember
 
 
 class TarFields:
-    """The fields of the latest sample of a shard: names, sizes, ranges of bytes. ``staged``: those after its stages."""
+    """The fields of the latest sample of a shard: names, sizes and ranges of bytes.
+
+    ``staged``: the fields after its stages.
+    """
 
     __slots__ = ("_fields", "rows", "samples")
 

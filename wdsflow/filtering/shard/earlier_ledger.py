@@ -58,7 +58,10 @@ class EarlierLedger:
         return table
 
     def fill(self, row: LedgerRow) -> None:
-        """Set what the ledger has of a sample besides its values. Raises SourceChangedError if the sample differs."""
+        """Set what the ledger has of a sample besides its values.
+
+        Raises SourceChangedError if the sample differs.
+        """
         if row.number >= len(self._stored.rows):
             raise SourceChangedError(OTHER_SAMPLES)
         stored = self._stored.rows[row.number]

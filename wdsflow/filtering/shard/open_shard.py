@@ -75,7 +75,10 @@ class OpenShard:
 
 @dataclass(frozen=True)
 class ScoredShard:
-    """The samples of a shard with the scores that decide them, and the scores that were computed for that."""
+    """The samples of a shard with the scores that decide them.
+
+    ``computed``: the scores that were computed for that.
+    """
 
     table: SampleTable
     computed: Collection[ScoreCall]

@@ -43,7 +43,10 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         return row.number in self._new_fields
 
     def add(self, row: LedgerRow, view: View) -> None:
-        """Make the images of a sample smaller, if they are too large. Raises OSError if the disk fails."""
+        """Make the images of a sample smaller, if they are too large.
+
+        Raises OSError if the disk fails.
+        """
         new_fields = dict[str, _NewField]()
         resized = list[ResizedImage]()
         self._new_fields[row.number] = new_fields
@@ -74,7 +77,10 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
     def replaced(
         self, row: LedgerRow, fields: Mapping[str, MemberContent]
     ) -> dict[str, MemberContent]:
-        """Return the fields of a sample with the new images instead of the old ones. Raises OSError."""
+        """Return the fields of a sample with the new images in place of the old ones.
+
+        Raises OSError.
+        """
         new_fields = self._new_fields[row.number]
         self._file.flush()
         replaced = dict[str, MemberContent]()

@@ -82,7 +82,10 @@ def _process(task: ShardTask, mark: Mark) -> ShardRecord:
 
 
 def _check_environment(task: ShardTask, plan: FilterPlan) -> None:
-    """Raise EnvironmentMismatchError if scores would have other values here than on the machine that started the run."""
+    """Raise EnvironmentMismatchError if scores would have other values here.
+
+    The machine that started the run is the reference.
+    """
     expected = task.metadata.get("identities")
     if expected is not None and expected != plan.score_identities:
         changes = "; ".join(differences(expected, plan.score_identities))

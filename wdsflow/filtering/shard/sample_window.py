@@ -33,7 +33,10 @@ class WindowSize:
         self.samples = _FIRST_SAMPLES
 
     def took(self, samples: int, seconds: float) -> None:
-        """Take the time of a window into account. The last one of a shard may be short, and says nothing."""
+        """Take the time of a window into account.
+
+        The last window of a shard may be short, and says nothing.
+        """
         if samples >= self.samples and seconds < _QUICK_SECONDS:
             self.samples = min(4 * self.samples, _MOST_SAMPLES)
 
@@ -46,7 +49,9 @@ def window_size_of(recipe: Recipe) -> WindowSize:
 
 
 class SampleWindow:
-    """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then.
+    """Samples that are decided together.
+
+    The memory is bounded: images and texts that are read are held until the decision.
 
     How many there are changes no result, because each is decided by itself.
 
@@ -63,7 +68,10 @@ class SampleWindow:
         self.seconds = 0.0
 
     def parts(self, samples: Sequence[TarSample]) -> Iterator[Sequence[TarSample]]:
-        """Yield neighbouring samples in parts that the window has room for, of at most 16 MB of the tar."""
+        """Yield neighbouring samples in parts that the window has room for.
+
+        A part has at most 16 MB of the tar.
+        """
         at = 0
         while at < len(samples):
             room = min(self._size.samples, self._most) - len(self._samples)

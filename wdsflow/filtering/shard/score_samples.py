@@ -1,4 +1,7 @@
-"""Scores the samples of a shard in windows, and decides each as soon as the result of its predicate is determined."""
+"""Scores the samples of a shard in windows.
+
+Each sample is decided as soon as the result of its predicate is determined.
+"""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -72,7 +75,10 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         return self._window.parts(samples)
 
     def add(self, samples: Sequence[ViewedSample]) -> None:
-        """Add the next samples, and compute what all samples need while their bytes are in memory."""
+        """Add the next samples, and compute the scores that all samples need.
+
+        The bytes of the samples must be in memory.
+        """
         began = time.monotonic()
         first_calls = self._decider.first_calls if self._decider is not None else ()
         self._scores.compute_first(first_calls, samples)
@@ -95,12 +101,18 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         self._decide(self._request(waiting))
 
     def _decide(self, samples: Sequence[ViewedSample]) -> None:
-        """Decide samples as far as possible; those that need more outputs of models wait for them."""
+        """Decide samples as far as possible.
+
+        Those that need more outputs of models wait for them.
+        """
         while samples:
             samples = self._request(self._decide_once(samples))
 
     def _decide_once(self, samples: Sequence[ViewedSample]) -> list[ViewedSample]:
-        """Compute the scores that decide samples, cheap ones first. Return those that need a model."""
+        """Compute the scores that decide samples, cheap ones first.
+
+        Returns the samples that need a model.
+        """
         self._advance(samples)
         self._compute_requested(samples)
         for row, _ in samples:
@@ -118,7 +130,10 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         return waiting
 
     def _advance(self, samples: Sequence[ViewedSample]) -> None:
-        """Evaluate the predicate for samples as far as possible without a model, and compute the scores for it."""
+        """Evaluate the predicate for samples as far as possible without a model.
+
+        The scores for it are computed.
+        """
         if self._decider is None:
             return
         by_number = {sample.row.number: sample for sample in samples}
@@ -130,7 +145,10 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         self._decider.advance(self._table, [sample.row for sample in samples], compute)
 
     def _request(self, samples: Sequence[ViewedSample]) -> list[ViewedSample]:
-        """Request outputs of models. Return the samples that have new values: of outputs that have come, or failures."""
+        """Request outputs of models, and return the samples that have new values.
+
+        The values are those of outputs that have come, or failures.
+        """
         changed: list[ViewedSample] = []
         for sample in samples:
             assert self._models is not None
@@ -141,7 +159,10 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         return changed
 
     def _compute_requested(self, samples: Sequence[ViewedSample]) -> None:
-        """Compute what is needed in addition to the predicate, and make images of kept samples smaller."""
+        """Compute what is needed in addition to the predicate.
+
+        Also make images of kept samples smaller.
+        """
         if not self._plan.computes_more and self._resized is None:
             return
         for sample in samples:

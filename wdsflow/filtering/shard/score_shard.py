@@ -1,4 +1,7 @@
-"""Scores a shard whose scores are not in a ledger: all its samples are read, in the order of the tar."""
+"""Scores a shard whose scores are not in a ledger.
+
+All its samples are read, in the order of the tar.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +18,9 @@ from .shard_progress import ShardProgress
 
 
 def score_shard(shard: OpenShard, earlier: EarlierLedger | None) -> ScoredShard:
-    """Compute the scores that decide the samples of a shard, except those that an earlier ledger has.
+    """Compute the scores that decide the samples of a shard.
+
+    Scores that an earlier ledger has are not computed.
 
     Raises SourceError; SourceChangedError if the earlier ledger has other samples.
     """
@@ -56,7 +61,10 @@ class _SampleReader:
         self._views = views
 
     def rows(self, samples: Sequence[TarSample]) -> list[LedgerRow]:
-        """Return the rows of some samples. Raises SourceChangedError if an earlier ledger has other ones."""
+        """Return the rows of some samples.
+
+        Raises SourceChangedError if an earlier ledger has other samples.
+        """
         rows = []
         for sample in samples:
             row = LedgerRow(sample.number, sample.key, sample.start, sample.end)

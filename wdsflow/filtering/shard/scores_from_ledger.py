@@ -1,4 +1,7 @@
-"""Takes the scores of a shard from a ledger, and computes those that it lacks for the samples that they may decide."""
+"""Takes the scores of a shard from a ledger, and computes those that it lacks.
+
+A score is computed only for the samples that it may decide.
+"""
 
 from itertools import zip_longest
 
@@ -32,7 +35,9 @@ def scores_from_ledger(shard: OpenShard, scored: Layout) -> ScoredShard:
 
 
 def _check_samples(shard: OpenShard, table: SampleTable, scored: Layout) -> None:
-    """Raise OtherShard if a shard may have been rewritten, and its samples are not those of the ledger.
+    """Raise OtherShard if the samples of a shard are not those of the ledger.
+
+    They are compared only if the shard may have been rewritten.
 
     A rewritten shard may have the same size and pieces. For the output of a command, this is the
     only check.
@@ -49,7 +54,10 @@ def _check_samples(shard: OpenShard, table: SampleTable, scored: Layout) -> None
 
 
 def _with_missing_scores(shard: OpenShard, table: SampleTable, scored: Layout) -> ScoredShard:
-    """Compute the scores that a ledger lacks, for the samples that they may decide. Others are not read."""
+    """Compute the scores that a ledger lacks, for the samples that they may decide.
+
+    Other samples are not read.
+    """
     plan = shard.plan
     decider = decider_of(plan)
     if decider is not None:

@@ -17,7 +17,10 @@ from .shard_task import ShardTask
 def open_embeddings(
     task: ShardTask, plan: FilterPlan, record: ShardRecord, earlier: EarlierLedger | None
 ) -> ShardEmbeddings:
-    """Open the ledgers whose embeddings are used, and a spool if embeddings are kept. Raises LedgerError."""
+    """Open the ledgers whose embeddings are used, and a spool if embeddings are kept.
+
+    Raises LedgerError.
+    """
     if task.scored is not None:
         if not plan.models:
             return ShardEmbeddings()
@@ -35,7 +38,10 @@ def open_embeddings(
 
 
 def vectors_to_write(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | None:
-    """Return the embeddings of the ledger that a task writes: new ones, or those of the ledger that it reads."""
+    """Return the embeddings of the ledger that a task writes.
+
+    They are new, or those of the ledger that the task reads.
+    """
     if task.scored is not None and task.recipe.embeddings:
         return CopiedEmbeddings(task.scored.ledger(task.name))
     return embeddings.spool

@@ -35,7 +35,9 @@ def kept_pieces(
     headers: Sequence[Range],
     resized: ResizedImages | None = None,
 ) -> Iterator[Piece]:
-    """Yield the pieces of a tar of the kept samples of a shard, in order, without end-of-archive blocks.
+    """Yield the pieces of a tar of the kept samples of a shard, in order.
+
+    There are no end-of-archive blocks.
 
     Stages run again on kept samples. ``headers``: the ranges of its global headers. ``resized``:
     images to replace. Raises SourceError, OSError.
@@ -73,7 +75,9 @@ def write_quarantine(
     samples: SampleTable,
     headers: Sequence[Range],
 ) -> dict[str, object] | None:
-    """Write quarantined samples of a shard as a tar, and a file with their reasons next to it, one line each.
+    """Write the quarantined samples of a shard as a tar, and a file with their reasons.
+
+    The file is next to the tar and has one line for each sample.
 
     A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or
     "tar"), detail. Returns the identity of the first. If no sample is quarantined, files of an
@@ -106,7 +110,10 @@ def _reason(samples: SampleTable, row: LedgerRow, url: str) -> dict[str, object]
 
 
 def stage_of(samples: SampleTable, row: LedgerRow) -> str:
-    """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
+    """Return the stage or score whose error quarantined a sample.
+
+    "tar" if the archive itself is the reason.
+    """
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
     if (row.error or "").startswith("resize:"):

@@ -41,7 +41,7 @@ def count_samples(
     *,
     exact: bool = True,
 ) -> list[int]:
-    """Return how many samples of each shard have an image and a caption.
+    """Return how many samples of each shard have all fields that the feed needs.
 
     This is judged by member names. The ranks share the work.
 
