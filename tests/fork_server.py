@@ -63,7 +63,8 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT = 0x8000
 _PR_SET_MM, _PR_SET_MM_MAP = 35, 14
 _PYTHON = ctypes.PyDLL(None)
-# Objects that must not be released: memory that the system shows, streams whose descriptors stay open.
+# Objects that must not be released: memory that the system shows, streams whose descriptors stay
+# open.
 _REFERENCES: list[Any] = []
 _server: "_ForkServer | None" = None
 # The process that has tried to start a server: forks of it try for themselves.

@@ -81,7 +81,8 @@ class CheckOptions(JoinOptions):
 
     Attributes:
         arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
-        progress: called with the number of shards; it returns a function that is called after each shard.
+        progress: called with the number of shards; it returns a function that is called after each
+            shard.
     """
 
     readers: Sequence[str] = option(

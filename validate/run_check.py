@@ -42,12 +42,15 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     If no shard can be read, there is no verdict.
 
     Args:
-        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
+        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several
+            in one string.
         options: each is a keyword argument.
 
     Raises:
-        NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with a code that is taken.
-        TableError, JoinMismatch: the table of ``join`` cannot be read, lacks a column, or leaves no sample.
+        NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with
+            a code that is taken.
+        TableError, JoinMismatch: the table of ``join`` cannot be read, lacks a column, or leaves no
+            sample.
         PipelineError, EngineError, ValueError: no such pipeline, cluster or engine.
     """
     start = time.perf_counter()

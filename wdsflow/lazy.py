@@ -12,7 +12,8 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
     Args:
         package: name of the package.
-        modules: for each public name, the module that has it: below the package, or with its full name.
+        modules: for each public name, the module that has it: below the package, or with its full
+            name.
 
     >>> lazy_names("wdsflow", {"bounded_map": "mapping"})("nothing")
     Traceback (most recent call last):

@@ -11,7 +11,8 @@ or joins on disk.
     with Tables(scratch) as tables:
         tables.run("CREATE TABLE samples (place UBIGINT, key VARCHAR)")
         tables.add("samples", place=places, key=keys)  # columns, some thousand rows at a time
-        for place, number in tables.rows("SELECT place, row_number() OVER (ORDER BY key, place) FROM samples ORDER BY place"):
+        for place, number in tables.rows("SELECT place, row_number() OVER (ORDER BY key, place) FROM
+        samples ORDER BY place"):
             ...
 
 Rules for all users:

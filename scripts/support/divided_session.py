@@ -2,7 +2,8 @@
 
 To collect all tests takes as long as many of them run, so one process does it. Its forks take units
 of tests from one queue, the longest first, so that all of them are busy to the end. A unit is a
-file, or the tests with one mark ``xdist_group(name)``: they share something that takes long to make.
+file, or the tests with one mark ``xdist_group(name)``: they share something that takes long to
+make.
 """
 
 import gc

@@ -46,7 +46,8 @@ class OpenClip:
             text=True,
         )
         self._version = ""
-        # How long a loader may take; 0 until the first, a valid set, has shown how fast the machine is.
+        # How long a loader may take; 0 until the first, a valid set, has shown how fast the machine
+        # is.
         self._limit_s = 0.0
 
     @property

@@ -91,10 +91,11 @@ def make_set(
     Args:
         seed: draws everything.
         folder: gets the shards, with names that begin with the seed.
-        tables: for a reader that makes tables: often hurt only the types of values, and leave folders in place of
-            shards out.
+        tables: for a reader that makes tables: often hurt only the types of values, and leave
+            folders in place of shards out.
         labels: for a reader that wants class numbers: most sets have them.
-        apart: for a reader that takes no key twice: in most sets, the keys of each shard are its own.
+        apart: for a reader that takes no key twice: in most sets, the keys of each shard are its
+            own.
     """
     rng = Random(seed)
     style = _style(

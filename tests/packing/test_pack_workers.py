@@ -159,8 +159,8 @@ def test_after_kill_9_no_run_begins_before_the_processes_have_ended(table: str, 
     run = subprocess.Popen([sys.executable, "-c", f"{two_cores}; {pack}"])
     writing = psutil.Process(run.pid)
     children: list[psutil.Process] = []
-    # It stands still while it is looked at: else it could end meanwhile. At most 4 shards wait to be
-    # noted as finished.
+    # It stands still while it is looked at: else it could end meanwhile. At most 4 shards wait to
+    # be noted as finished.
     while len(children) < 2 or len(list(out.glob("*.tar"))) < 5:
         writing.resume()
         time.sleep(0.01)

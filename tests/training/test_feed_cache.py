@@ -269,7 +269,8 @@ def test_strict_orders_stay_and_are_foreseen(tmp_path, resampled):
         given = epochs(replace(quiet, cache=str(tmp_path / "cache"), cache_size=4 * size + 10))
     assert [keys for keys, _ in given] == [keys for keys, _ in expected]
     if not resampled:
-        # At its end a stream begins to read its first shard again, in case that batches are lacking.
+        # At its end a stream begins to read its first shard again, in case that batches are
+        # lacking.
         assert sum(sent for _, sent in given[1:]) < (2 * 4 + 1) * size
 
 
@@ -432,7 +433,8 @@ def _plans(tmp_path: Path, count: int, server=_on_http, faults: float = 0.0) -> 
         alone.join()
         assert alone.exitcode == 0
         check()
-        # The first epoch may find what the runs before have left; the other lacks half of the shards.
+        # The first epoch may find what the runs before have left; the other lacks half of the
+        # shards.
         assert 3 + 3 - 1 <= tar_bytes(log) / size <= 6 + 3 + 1
     assert not list((folder / "wdsflow-runs").glob("*.plan"))
     given = [json.loads(line) for line in out.read_text().splitlines()]

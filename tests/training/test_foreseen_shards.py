@@ -154,8 +154,8 @@ def newly_opened(orders_of: Callable[[int], list[BalancedOrder]], machines: int)
     return count
 
 
-# At the border of two machines both take samples of a stream if shards differ in size, or in the last
-# steps; they are in other shards in each epoch.
+# At the border of two machines both take samples of a stream if shards differ in size, or in the
+# last steps; they are in other shards in each epoch.
 @pytest.mark.parametrize(
     ("machines", "differing", "most"), [(2, 0, 0.01), (16, 0, 0.1), (2, 20, 0.1), (16, 20, 0.35)]
 )

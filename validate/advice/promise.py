@@ -15,7 +15,8 @@ def promise(
         action: the change, in one line.
         usable: samples that reach a batch after the change.
         samples: all samples after the change, if that is another number.
-        exact: the contents of all fields were read after the change; otherwise the number is a bound.
+        exact: the contents of all fields were read after the change; otherwise the number is a
+            bound.
     """
     return Advice(
         regains=usable - verdict.usable,

@@ -45,7 +45,8 @@ def catalog() -> dict[str, type[Rule]]:
     """Return all rules by code: those of wdsflow, then those of other distributions.
 
     Raises:
-        BadRule: if an entry point of the group ``wdsflow.rules`` is not a subclass of ``Rule`` with a unique code.
+        BadRule: if an entry point of the group ``wdsflow.rules`` is not a subclass of ``Rule`` with
+            a unique code.
     """
     rules = dict(builtin_rules())
     for point in entry_points(group=GROUP):

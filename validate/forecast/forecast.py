@@ -36,7 +36,8 @@ def forecast(
 
     Args:
         evidence: evidence of the training shards, in the order of the urls.
-        reader: OpenCLIP, or wdsflow's feed for its command; the forecast of any other does not apply.
+        reader: OpenCLIP, or wdsflow's feed for its command; the forecast of any other does not
+            apply.
         arguments: the training command.
         sidecars: files next to the shards.
         validation: the same for the shards of ``--val-data``, if they were scanned.

@@ -72,7 +72,8 @@ def estimate(
         arguments: the training command.
         reader: reader whose loader is used.
         shards: all shards.
-        raw: samples in the shards of each worker, rank by rank; one entry, the sum, if shards are drawn.
+        raw: samples in the shards of each worker, rank by rank; one entry, the sum, if shards are
+            drawn.
         usable: number of samples in ``shards`` that reach a batch.
     """
     buffer = reader.buffers()

@@ -2,11 +2,11 @@
 
 The checks test whether it resumes, forks and splits.
 
-``judge_pipeline`` runs it once and returns the verdict; ``check_loader`` runs it several times and answers questions. The
-folders, from a verdict down to the user's code::
+``judge_pipeline`` runs it once and returns the verdict; ``check_loader`` runs it several times and
+answers questions. The folders, from a verdict down to the user's code::
 
     observed     what one run has shown: its numbers, and the reasons for its losses
-    run          one run: a process is started and watched, and runs the pipeline with a meter after each stage
+    run          one run: a process is started and watched, with a meter after each stage
     reports      what the processes of a run write while they run, and how it is read
     meters       what is counted at a stage
 

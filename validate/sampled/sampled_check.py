@@ -47,7 +47,8 @@ def sampled_check(
     Args:
         urls: shards, as for ``check``; no pipes.
         sampled: confidence, between 0.5 and 1; seed.
-        options: readers, level, the share that may be lost (``max_loss``, between 0 and 1), and where to work.
+        options: readers, level, the share that may be lost (``max_loss``, between 0 and 1), and
+            where to work.
 
     Raises:
         NoShards, UnknownReader: unknown names.

@@ -94,8 +94,9 @@ def take_apart(thing: object, run_loader: RunLoader | None = None) -> Chain:
 
     Args:
         thing: the pipeline; it stays unchanged.
-        run_loader: iterates over a DataLoader that is the source, as one step. By default the stages of its dataset are
-            steps, and another does the work of the loader without its worker processes.
+        run_loader: iterates over a DataLoader that is the source, as one step. By default the
+            stages of its dataset are steps, and another does the work of the loader without its
+            worker processes.
 
     Raises:
         TypeError: the object is none of these.

@@ -74,12 +74,14 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     ``with_epoch`` and ``repeat`` are ignored: a second pass would count the same samples again.
 
     Args:
-        pipeline: a ``wds.DataPipeline``, ``WebDataset``, ``WebLoader``, torch ``DataLoader``, OpenCLIP's
-            ``DataInfo``, or a list of stages (first the source, then callables from iterator to iterator).
-            A loader's worker processes are not started: its stages run here, as one worker with all shards.
-        samples: the input ends after that many samples, as if the shards ended there; buffers then empty.
-        seconds: time limit. The input ends at three quarters of it, the run at all of it. A stage that blocks stays in
-            a daemon thread.
+        pipeline: a ``wds.DataPipeline``, ``WebDataset``, ``WebLoader``, torch ``DataLoader``,
+            OpenCLIP's ``DataInfo``, or a list of stages (first the source, then callables from
+            iterator to iterator). A loader's worker processes are not started: its stages run here,
+            as one worker with all shards.
+        samples: the input ends after that many samples, as if the shards ended there; buffers then
+            empty.
+        seconds: time limit. The input ends at three quarters of it, the run at all of it. A stage
+            that blocks stays in a daemon thread.
 
     Returns:
         A ``Trace``. ``str()`` of it is the verdict and a table.

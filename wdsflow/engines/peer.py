@@ -5,21 +5,24 @@
     status = peer.close()
 
 Start
-    A fresh Python that runs some code. It is neither a fork nor a process of multiprocessing: a fork copies locks that
-    threads of this process hold, spawn runs the caller's script again where that has no ``__main__`` guard, and
-    daemonic processes may have no children.
+    A fresh Python that runs some code. It is neither a fork nor a process of multiprocessing: a
+    fork copies locks that threads of this process hold, spawn runs the caller's script again where
+    that has no ``__main__`` guard, and daemonic processes may have no children.
 Talk
-    The standard input of the process is a socket, the *line*. ``send`` and ``receive`` exchange pickled values on it,
-    in both directions (see ``messages``). The process calls ``take_line`` first.
+    The standard input of the process is a socket, the *line*. ``send`` and ``receive`` exchange
+    pickled values on it, in both directions (see ``messages``). The process calls ``take_line``
+    first.
 Position
-    A ``Note`` is shared memory (see ``mark``). The process writes its position there; the other side can read it at any
-    time, also after a crash. ``Mark`` is a note of the sample that it is at, and of how much of its task is done.
+    A ``Note`` is shared memory (see ``mark``). The process writes its position there; the other
+    side can read it at any time, also after a crash. ``Mark`` is a note of the sample that it is
+    at, and of how much of its task is done.
 Death
     ``receive`` raises EOFError. ``wait`` returns the exit status, which ``exit_status`` explains.
     Nothing is repeated here: ``retries`` has the policy.
 End
-    A keeper (see ``keeper``) stands between both sides. It kills the process and all processes that it started,
-    in any session, on ``end``, when the process ends, and when this side of the line is closed, even by ``kill -9``.
+    A keeper (see ``keeper``) stands between both sides. It kills the process and all processes that
+    it started, in any session, on ``end``, when the process ends, and when this side of the line is
+    closed, even by ``kill -9``.
 
 Users: shard workers (``worker``), Ray's driver (``cluster``, without a keeper: it leaves the
 cluster first), model servers, map workers, runs of pipelines, and checks of loaders (in forks of

@@ -27,9 +27,9 @@ class Columns:
 
     Attributes:
         names: the scores, one for each column.
-        data: what DuckDB reads as a table with these columns in this order: NumPy arrays by names that differ in more
-            than upper and lower case, or a table with the Arrow stream interface. A value that is missing is NULL or,
-            of numbers, NaN.
+        data: what DuckDB reads as a table with these columns in this order: NumPy arrays by names
+            that differ in more than upper and lower case, or a table with the Arrow stream
+            interface. A value that is missing is NULL or, of numbers, NaN.
     """
 
     names: Sequence[str]
@@ -45,12 +45,14 @@ class Decisions:
     Attributes:
         keep: all terms are true.
         drop: at least one term is false, whatever values are still missing.
-        unknown: values are missing, or have no result. After the last step, they are missing for good.
-        term: for a dropped row the index of its first false term, for an unknown one that of its first unknown term;
-            -1 for a kept row. Indexes are those of the evaluator's ``terms``.
-        missing: for each requested score, the unknown rows whose value is missing and may still decide. Before
-            a score is computed, these are the rows to compute it for; afterwards, those that are unknown because it
-            could not be computed. An unknown row without a missing value has no result: a division by zero, for instance.
+        unknown: values are missing, or have no result. After the last step, they are missing for
+            good.
+        term: for a dropped row the index of its first false term, for an unknown one that of its
+            first unknown term; -1 for a kept row. Indexes are those of the evaluator's ``terms``.
+        missing: for each requested score, the unknown rows whose value is missing and may still
+            decide. Before a score is computed, these are the rows to compute it for; afterwards,
+            those that are unknown because it could not be computed. An unknown row without a
+            missing value has no result: a division by zero, for instance.
     """
 
     keep: "NDArray[np.bool_]"
@@ -67,7 +69,8 @@ class Evaluator:
 
     Args:
         expression: a condition.
-        terms: its terms in the order in which a false one is named; by default those that need cheap scores first.
+        terms: its terms in the order in which a false one is named; by default those that need
+            cheap scores first.
     """
 
     def __init__(self, expression: Expression, terms: Sequence[Term] | None = None) -> None:
@@ -90,10 +93,12 @@ class Evaluator:
 
         Args:
             table: has a column for each score that is computed; others are not looked at.
-            computed: the scores that are computed so far, for all rows that need them; None for all. The values of the
-                others are not known yet, whether they have a column or not.
-            lists: the scores whose column is a list, with one value for each image or caption of the sample.
-            missing: the scores of ``Decisions.missing``: those of the next step, or all after the last one.
+            computed: the scores that are computed so far, for all rows that need them; None for
+                all. The values of the others are not known yet, whether they have a column or not.
+            lists: the scores whose column is a list, with one value for each image or caption of
+                the sample.
+            missing: the scores of ``Decisions.missing``: those of the next step, or all after the
+                last one.
 
         Raises:
             KeyError: a score that is computed has no column.

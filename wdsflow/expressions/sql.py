@@ -119,8 +119,8 @@ class SqlWriter:
         constants: how constants are written.
         columns: returns the SQL of a score's column.
         lists: the scores whose column is a list.
-        computed: the scores that are computed so far; None for all. The others are NULL, and so is a test for None of
-            a value that needs one of them.
+        computed: the scores that are computed so far; None for all. The others are NULL, and so is
+            a test for None of a value that needs one of them.
         longest: characters of a part above which SqlTooLongError is raised; None for no limit.
     """
 

@@ -51,7 +51,8 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
         complete = [
             score for score in stored if all(score in scores for scores in ledgers.values())
         ]
-    # Scores that the run would have to compute for some shards, although the command does not name them.
+    # Scores that the run would have to compute for some shards, although the command does not name
+    # them.
     partial = [score for score in stored if score not in (*complete, *recipe.scores)]
     kept = stored
     if partial and is_alone and not _compares(recipe, partial):

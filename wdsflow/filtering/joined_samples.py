@@ -106,7 +106,8 @@ def check_join(
 
     The line is "" without samples. Raises JoinMismatch.
 
-    A shard that cannot be read is reported when it is processed. ``begin``: for a display of progress.
+    A shard that cannot be read is reported when it is processed. ``begin``: for a display of
+    progress.
     """
     result = JoinResult(join.fields)
     listings = [_Listing(url, join.of(url), allow_pipe) for url in dict.fromkeys(urls)]

@@ -53,23 +53,27 @@ class KeepFromLedger(SampleStage):
 
     Nothing is scored.
 
-    A sample is looked up by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline;
-    the earlier, the fewer samples are decoded. Others are dropped, and counted by the term of the
-    predicate that they fail.
+    A sample is looked up by ``__url__`` and ``__key__``, so the stage can be anywhere in a
+    pipeline; the earlier, the fewer samples are decoded. Others are dropped, and counted by the
+    term of the predicate that they fail.
 
     Args:
         ledger: the folder that ``wdsflow measure`` or ``filter`` wrote.
-        where: the predicate, as for ``wdsflow filter``. It must not compare samples with each other.
-        unknown: what to do with a sample, or a shard, that is not in the ledger: "error" or "keep". An error is a
-            StageError with the command that scores the shard; ``on_error="drop"`` counts and drops the sample.
+        where: the predicate, as for ``wdsflow filter``. It must not compare samples with each
+            other.
+        unknown: what to do with a sample, or a shard, that is not in the ledger: "error" or "keep".
+            An error is a StageError with the command that scores the shard; ``on_error="drop"``
+            counts and drops the sample.
 
     Raises:
-        LedgerError: the folder has no ledgers, they lack a score, or the predicate compares samples.
+        LedgerError: the folder has no ledgers, they lack a score, or the predicate compares
+            samples.
         ValueError: the predicate is invalid.
 
     >>> KeepFromLedger("none", "width > 200")
     Traceback (most recent call last):
-    wdsflow.filtering.ledger.ledger_metadata.LedgerError: none has no ledgers: give the folder that filter or measure wrote
+    wdsflow.filtering.ledger.ledger_metadata.LedgerError: none has no ledgers: give the folder that
+    filter or measure wrote
     """
 
     name: ClassVar[str] = "keep_from_ledger"

@@ -38,19 +38,25 @@ def filter_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to,
+            such as ``s3://bucket/prefix``.
         recipe: the scores to compute, and the predicate for samples to keep.
         options: how the run works; they do not change the output.
-        ledger: the folder that ``measure_shards`` or ``filter_shards`` wrote. Stages, and the fields of images and
-            captions, are those of its recipe.
-        embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
-        join: a table whose values become fields of samples, as if ``graft`` had written them before.
+        ledger: the folder that ``measure_shards`` or ``filter_shards`` wrote. Stages, and the
+            fields of images and captions, are those of its recipe.
+        embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP
+            use its embeddings.
+        join: a table whose values become fields of samples, as if ``graft`` had written them
+            before.
 
     Raises:
-        ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
-            the given fields (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
-        LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of a shard is missing.
-        JoinMismatch: a ValueError; no sample has a row of the table, or several rows or samples have one key.
+        ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no
+            sample has a caption in the given fields (NoCaptions), or ``embeddings_from`` has no
+            embeddings for this recipe (LedgerError).
+        LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of
+            a shard is missing.
+        JoinMismatch: a ValueError; no sample has a row of the table, or several rows or samples
+            have one key.
         Differs: ``out`` holds a run with another recipe, or another table.
         Busy: another run works in ``out``.
         FileExistsError: ``out`` holds files that no run wrote.
@@ -83,11 +89,15 @@ def measure_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
-        recipe: the scores to compute; its predicate is ignored. If ``out`` holds ledgers, only the scores may differ.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to,
+            such as ``s3://bucket/prefix``.
+        recipe: the scores to compute; its predicate is ignored. If ``out`` holds ledgers, only the
+            scores may differ.
         options: how the run works; they do not change the output.
-        embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
-        join: a table whose values become fields of samples, as if ``graft`` had written them before.
+        embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP
+            use its embeddings.
+        join: a table whose values become fields of samples, as if ``graft`` had written them
+            before.
 
     Raises:
         ValueError: as for ``filter_shards``; so are all other errors.

@@ -50,8 +50,8 @@ class RunOptions:
 
     Attributes:
         say: called with lines about loaded models.
-        begin: called with the number of shards and the activity: "measuring" or "writing", and before it "listing", if a
-            table is joined. Its result is called after each shard.
+        begin: called with the number of shards and the activity: "measuring" or "writing", and
+            before it "listing", if a table is joined. Its result is called after each shard.
         watch: called several times a second, from another thread, with the progress within shards.
     """
 

@@ -32,7 +32,8 @@ class RunSoFar:
         activity: "writing" or "measuring".
         shards: that it works on; ``done`` of them are finished.
         samples: that are scored.
-        share: of the work that is done, from 0 to 1: of the bytes of the shards if all are files, otherwise of their number.
+        share: of the work that is done, from 0 to 1: of the bytes of the shards if all are files,
+            otherwise of their number.
         elapsed: seconds since the pass began.
         scoring: seconds since its first sample began; 0 before.
         measured: the seconds of ``scoring`` that ``samples`` took: until the last of them was done.

@@ -54,7 +54,8 @@ class FilterRequest:
     def joined(self, urls: Sequence[Shard]) -> JoinedSamples | None:
         """Return the table that is joined, which fits the shards; None without one.
 
-        Raises UnpairedJoin, TableError, JoinMismatch; Differs if the output folder holds a run with another table.
+        Raises UnpairedJoin, TableError, JoinMismatch; Differs if the output folder holds a run with
+        another table.
         """
         options = self.options
         if self.join.join is not None and options.engine == "ray" and self.join.join_cache is None:

@@ -66,7 +66,8 @@ def read_png(data: bytes) -> ImageHeader:
             alpha = alpha or transparent
     except error:
         pass
-    # In the order of ``ImageHeader``; the last two: it needs no more bytes, and its length is unknown.
+    # In the order of ``ImageHeader``; the last two: it needs no more bytes, and its length is
+    # unknown.
     facts = (
         "png",
         width,

@@ -75,7 +75,8 @@ def splits_of(shards: Iterable[str]) -> dict[str, list[str]]:
     """Return the shards of each split, by their names.
 
     >>> splits_of(["imagenet-train-0001.tar", "cc3m-val-01.tar", "test_0.tar", "contest-0.tar"])
-    {'train': ['imagenet-train-0001.tar', 'contest-0.tar'], 'validation': ['cc3m-val-01.tar'], 'test': ['test_0.tar']}
+    {'train': ['imagenet-train-0001.tar', 'contest-0.tar'], 'validation': ['cc3m-val-01.tar'],
+    'test': ['test_0.tar']}
     """
     splits: dict[str, list[str]] = {}
     for name in shards:

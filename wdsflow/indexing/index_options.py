@@ -29,7 +29,8 @@ class IndexOptions:
 
     Attributes:
         kinds: names of ``IndexKinds``.
-        begin: called with the number of shards to read; it returns a function that is called after each of them.
+        begin: called with the number of shards to read; it returns a function that is called after
+            each of them.
     """
 
     kinds: Sequence[str] = DEFAULT

@@ -51,7 +51,8 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
         options: each is a keyword argument.
 
     Raises:
-        ValueError: unknown kinds; ``database=False`` without the kind ``energon``; urls that match nothing, or cannot have files next to them.
+        ValueError: unknown kinds; ``database=False`` without the kind ``energon``; urls that match
+            nothing, or cannot have files next to them.
         PartOfSet: without ``restart``, a file about all shards lists others that are still there.
         Busy: another run works in the folder.
         OSError: a file cannot be written. Finished files are kept, partial ones removed.

@@ -89,7 +89,8 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
     """Parse ``txt=caption`` and ``json:NAME=column``. Raises ValueError.
 
     >>> parse_set(["txt=caption", "json:a.b=c"])
-    [FieldToSet(field='txt', name='', column='caption'), FieldToSet(field='json', name='a.b', column='c')]
+    [FieldToSet(field='txt', name='', column='caption'), FieldToSet(field='json', name='a.b',
+    column='c')]
     """
     fields: list[FieldToSet] = []
     for text in texts:

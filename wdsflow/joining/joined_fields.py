@@ -46,7 +46,8 @@ class JoinedFields:
         other_columns: of the table, besides those that are used.
         prefixes: what precedes the keys of a shard in a ledger.
         ambiguous: what samples get whose value several rows, or several samples, have.
-        withheld: by shard, a bit for each sample: whether it does not get its row, because other samples have it.
+        withheld: by shard, a bit for each sample: whether it does not get its row, because other
+            samples have it.
         use: notes which rows samples have, while all of them are listed for the first time.
     """
 
@@ -67,8 +68,8 @@ class JoinedFields:
         self.sets_inside = any(value.name for value in self._to_set)
         sets_members = any(not value.name for value in self._to_set)
         self.sets = frozenset(value.field for value in self._to_set)
-        # A sample whose json cannot be changed keeps all of its own members: to know which members a
-        # sample has, its json must be read.
+        # A sample whose json cannot be changed keeps all of its own members: to know which members
+        # a sample has, its json must be read.
         self.lists_by_json = self.on.kind == JSON or (self.sets_inside and sets_members)
         # Of the json, which is read to compare them.
         self._checked = [name for name in self.index.checked if name != CHECKED_IMAGE]
@@ -156,7 +157,8 @@ class JoinedFields:
         Args:
             row: its entry in the index.
             members: those that were read from the shard.
-            most: returns the most bytes of a field. Of a larger one its size is returned instead of its bytes.
+            most: returns the most bytes of a field. Of a larger one its size is returned instead of
+                its bytes.
         """
         contents = row_contents(self._to_set, self.index.values(row))
         joined = dict(members)

@@ -26,7 +26,8 @@ class OpenedJoin:
 
     Args:
         options: with a table.
-        captions: of samples; some may be columns of the table, which samples get under names of their own.
+        captions: of samples; some may be columns of the table, which samples get under names of
+            their own.
 
     Raises:
         UnpairedJoin: nothing is set from the table.

@@ -23,7 +23,8 @@ _EXAMPLES = 3
 class RowUse:
     """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
 
-    ``keeps``: the row of each sample is kept, in 8 bytes, until it is known which of them are shared.
+    ``keeps``: the row of each sample is kept, in 8 bytes, until it is known which of them are
+    shared.
 
     Attributes:
         samples: that have been listed.

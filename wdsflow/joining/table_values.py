@@ -7,8 +7,9 @@ from datetime import date, time
 TEXT, BYTES, JSON, UNUSABLE = "text", "bytes", "json", "unusable"
 KINDS = (TEXT, BYTES, JSON, UNUSABLE)
 
+# The kind, and the bytes: text in UTF-8, bytes as they are, JSON, or the reason why a value is
+# unusable. None: null.
 StoredValue = tuple[str, bytes | None]
-"""The kind, and the bytes: text in UTF-8, bytes as they are, JSON, or the reason why a value is unusable. None: null."""
 
 NULL_VALUE: StoredValue = (JSON, None)
 _NOT_UTF8: StoredValue = (UNUSABLE, b"text that UTF-8 cannot hold")

@@ -2,7 +2,8 @@
 
 All but the first sample of a row lose it, or all of them.
 
-Positions are those of ``graft``: sample ``number`` of shard ``shard`` has the position shard << 32 | number.
+Positions are those of ``graft``: sample ``number`` of shard ``shard`` has the position shard << 32
+| number.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +30,8 @@ class FirstSamples(NamedTuple):
         """Return the first samples among those of some shards.
 
         Args:
-            rows_of_shards: by the number of a shard, the entry of each sample, negative without one.
+            rows_of_shards: by the number of a shard, the entry of each sample, negative without
+                one.
             shared: a bit for each entry: whether several samples of all shards have it.
         """
         import numpy as np

@@ -48,25 +48,28 @@ def bounded_map(
     found. Workers are new processes, not forks; on Linux, the system limits their allocations.
 
     Args:
-        dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any other iterable
-            is mapped as the result is iterated over: rows that are mappings become columns for ``fn``, which returns
-            columns; of other rows ``fn`` takes a list and returns a list.
+        dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any
+            other iterable is mapped as the result is iterated over: rows that are mappings become
+            columns for ``fn``, which returns columns; of other rows ``fn`` takes a list and returns
+            a list.
         fn: The function, of a module or of a script, or a lambda. It is pickled by dill.
-        memory: Bytes for this process, its workers and their children: "4GiB". Memory that this process already holds
-            counts.
+        memory: Bytes for this process, its workers and their children: "4GiB". Memory that this
+            process already holds counts.
         workers: The most worker processes.
-        on_error: For a row that cannot be mapped: ``"raise"`` raises MappingError, ``"drop"`` leaves it out and logs
-            how many there were, ``"quarantine"`` leaves it out and returns ``Mapped(rows, quarantined)``.
+        on_error: For a row that cannot be mapped: ``"raise"`` raises MappingError, ``"drop"``
+            leaves it out and logs how many there were, ``"quarantine"`` leaves it out and returns
+            ``Mapped(rows, quarantined)``.
         batch_size: The most rows of a batch.
         remove_columns: Columns that the result lacks, unless ``fn`` returns them.
         with_indices: Whether ``fn`` also takes the row numbers.
         fn_kwargs: Further arguments of ``fn``.
         features: The types of the result's columns, of a Dataset only.
-        folder: For the files of the result; it must be empty or missing. By default they are temporary, next to the
-            caches of datasets, and removed when Python ends.
+        folder: For the files of the result; it must be empty or missing. By default they are
+            temporary, next to the caches of datasets, and removed when Python ends.
 
     Raises:
-        MappingError: A row could not be mapped; ``index`` is its number. Or ``memory`` is too little.
+        MappingError: A row could not be mapped; ``index`` is its number. Or ``memory`` is too
+            little.
         TypeError: ``fn`` or a row cannot be sent to another process.
         ValueError: An argument has an invalid value.
     """

@@ -16,7 +16,8 @@ _log = logging.getLogger(__name__)
 # The logger of the hub's library that reports retries.
 _RETRIES = logging.getLogger("huggingface_hub.utils._http")
 _REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
-# Attempts to connect, and seconds between them: a connection that is refused may work a second later.
+# Attempts to connect, and seconds between them: a connection that is refused may work a second
+# later.
 _TRIES = 3
 _PAUSE = 1.0
 # Seconds; after that, no further attempt.

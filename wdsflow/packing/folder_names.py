@@ -27,7 +27,8 @@ def refuse_pattern(name: str) -> None:
 
     >>> refuse_pattern("out{1..2}")
     Traceback (most recent call last):
-    wdsflow.packing.folder_names.PatternName: out{1..2}: readers of shards would not take this for the name of a folder: \
+    wdsflow.packing.folder_names.PatternName: out{1..2}: readers of shards would not take this for
+    the name of a folder: \
 leave out {, }, *, ?, [, ] and ::, and do not begin it with @ or pipe:
     """
     if _MEANS_MORE.search(name):

@@ -61,10 +61,12 @@ class PackReport(OutputsReport[PackedShard]):
 
     Attributes:
         rows: that were read.
-        tables: the tables and folders, and what is known of each: the layout, files that were ignored.
+        tables: the tables and folders, and what is known of each: the layout, files that were
+            ignored.
         planned_out: rows that were left out before shards were cut, by reason.
         examples: of rows that were left out, the first of each reason.
-        changed_keys: keys that are not those of the table, as they are not safe for all readers; the first of them.
+        changed_keys: keys that are not those of the table, as they are not safe for all readers;
+            the first of them.
         listed: the file that lists all rows that were left out, "" if there are none.
         removed: shards of an earlier run, which now has fewer.
         folder: the one with the shards; "" if nothing is written.

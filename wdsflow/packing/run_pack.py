@@ -43,20 +43,24 @@ def pack_shards(
     rows. The same call resumes an interrupted run: finished shards are kept.
 
     Args:
-        tables: one or several: .jsonl, .json, .csv, .tsv or .parquet, a folder or a .zip; local, or urls for fsspec.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
+        tables: one or several: .jsonl, .json, .csv, .tsv or .parquet, a folder or a .zip; local, or
+            urls for fsspec.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to,
+            such as ``s3://bucket/prefix``.
         request: each is a keyword argument.
 
     Raises:
         TableError: a table cannot be read, or lacks a column; nothing is written.
-        LosesSamples: files are missing now, without which finished shards would have fewer samples; nothing is removed.
+        LosesSamples: files are missing now, without which finished shards would have fewer samples;
+            nothing is removed.
         WhichColumn: it is not known which column holds images or captions.
         PatternName: readers would take ``out`` for a pattern, a list or a command.
         ValueError: arguments are invalid.
         OtherOptions: ``out`` holds shards that were packed with other options.
         Busy: another run works in ``out``.
         FileExistsError: ``out`` holds shards that no pack wrote.
-        OSError: an output cannot be written, or a file changed while it was read. Finished shards are kept.
+        OSError: an output cannot be written, or a file changed while it was read. Finished shards
+            are kept.
     """
     names = [tables] if isinstance(tables, str) else list(tables)
     refuse_pattern(os.fspath(out))

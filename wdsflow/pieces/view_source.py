@@ -15,7 +15,8 @@ _STEP = 256 << 10
 def view_of(source: Source, pieces: Iterable[Piece], *, ends: bool = True) -> Source:
     """Return the tar that ``write_pieces`` would write. Closing it closes the source.
 
-    ``ends``: whether it gets the end of a tar; without it the pieces have that of the source, if it has one.
+    ``ends``: whether it gets the end of a tar; without it the pieces have that of the source, if it
+    has one.
 
     Where the source can be read in any order only the pieces are read. The rest of a stream is
     skipped: of it, ranges are sorted and do not overlap. A source that ends early raises

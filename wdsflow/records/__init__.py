@@ -8,7 +8,8 @@ more than this::
         working_folder(out) as folder,  # that of a url is temporary
         OutputRecord(folder, "thin", "thinned", ThinnedShard) as record,  # one run at a time
     ):
-        write_shards(record, flags, jobs, thin, by_input, report, inputs=urls)  # begin, write what is missing, finish
+        write_shards(record, flags, jobs, thin, by_input, report, inputs=urls)  # begin, write what
+        is missing, finish
 
 ``write_shards`` is ``record.begin(flags, names)``, which refuses or notes what is to be written;
 ``run_outputs``, which writes the outputs that are not done yet; and ``record.finish()``, which

@@ -46,8 +46,8 @@ class OutputRecord(Generic[L]):
         run: the command.
         did: its past participle, for messages.
         line: reads the lines of the record.
-        reasons: for values of a line's ``origin``, the message if it changed; ``{}`` is the old value. The code, the url
-            and the inputs have one.
+        reasons: for values of a line's ``origin``, the message if it changed; ``{}`` is the old
+            value. The code, the url and the inputs have one.
         part: index and number of slices, if several runs share the work.
         names: of our two files, without extension; by default that of the command.
 
@@ -261,12 +261,15 @@ class OutputRecord(Generic[L]):
             options: the values that decide the outputs, by flags of the command line.
             names: all outputs.
             inputs: their inputs, which ``restart`` never removes.
-            restart: first remove files of earlier runs of this command. A run that finished nothing is always replaced.
-            shards: outputs are shards: until all exist, ``sizes.json`` and ``__len__`` are in the folder inside.
+            restart: first remove files of earlier runs of this command. A run that finished nothing
+                is always replaced.
+            shards: outputs are shards: until all exist, ``sizes.json`` and ``__len__`` are in the
+                folder inside.
 
         Raises:
             OtherOptions: the folder holds outputs that were written with others.
-            FileExistsError: an output exists that no run of this command wrote, or an input would be removed.
+            FileExistsError: an output exists that no run of this command wrote, or an input would
+                be removed.
         """
         names = list(names)
         with self.together("prepare"):

@@ -68,11 +68,13 @@ def run_outputs(
         work: all outputs, each with the record of its folder, which has begun.
         write: writes one output, whole or not at all, and fills in its line.
         made_from: returns the values that decide the bytes of an output. Raises SourceError.
-        report: gets the numbers of outputs that are done already, and of those that are written again.
+        report: gets the numbers of outputs that are done already, and of those that are written
+            again.
         jobs: outputs at a time.
         begin: for a display of progress.
         label: names an output in the report.
-        runner: ``run_in_threads``, or ``run_on_shards`` if jobs, ``write`` and ``made_from`` can be pickled.
+        runner: ``run_in_threads``, or ``run_on_shards`` if jobs, ``write`` and ``made_from`` can be
+            pickled.
 
     Returns the lines of all outputs, in order. Raises OSError.
     """

@@ -30,7 +30,8 @@ class RunState:
 
     Attributes:
         index, count: of the slice.
-        command: the command line that resumes it, in the folder ``place``; "" if a program called it.
+        command: the command line that resumes it, in the folder ``place``; "" if a program called
+            it.
         process: the one that works, as ``this_process`` describes it.
         identity: decides which lines are of this run.
         ended: ``DONE``, or why it ended; "" if it works, or was killed.

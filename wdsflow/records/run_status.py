@@ -11,9 +11,11 @@ class SliceStatus:
     """A slice of a run, or all of it.
 
     Attributes:
-        phase: done; running; dead, if it was killed; failed, if it ended before all was done; missing, if it never began.
+        phase: done; running; dead, if it was killed; failed, if it ended before all was done;
+            missing, if it never began.
         shards: outputs that it has to write; ``done`` of them are recorded.
-        samples: of the inputs of these; ``kept`` of them are in the outputs, None if the record does not say.
+        samples: of the inputs of these; ``kept`` of them are in the outputs, None if the record
+            does not say.
         process: the one that works, or worked last. ``why``: the reason why it failed.
         command: the one that runs it again; "" if it is not known.
     """

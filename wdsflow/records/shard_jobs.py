@@ -54,8 +54,8 @@ def run_on_shards(
 
     Args:
         work: the jobs; they can be pickled.
-        do: a function of a module, or a ``partial`` of one with arguments that can be pickled. A process gives it an
-            event that is never set: it is stopped from outside.
+        do: a function of a module, or a ``partial`` of one with arguments that can be pickled. A
+            process gives it an event that is never set: it is stopped from outside.
         note: called in this thread.
         jobs: shards at a time.
         begin: for a display of progress.

@@ -25,7 +25,8 @@ def why_redone(
         line: of the output.
         origin: returns the values that decide the output now. May raise SourceError.
         files: of the output, with their identity.
-        explain: returns the reason for a value of the origin: its name, its value before, and its value now.
+        explain: returns the reason for a value of the origin: its name, its value before, and its
+            value now.
     """
     try:
         return _changed_value(line, origin(), explain) or _changed_file(files)

@@ -19,7 +19,8 @@ def name_images(names: Sequence[str], field_of: Callable[[int], str]) -> list[st
 
     Args:
         names: of the members of a shard.
-        field_of: returns the field for the image at that index, "" if the file is no image. May raise OSError.
+        field_of: returns the field for the image at that index, "" if the file is no image. May
+            raise OSError.
     """
     # path without extension -> extensions
     extensions: dict[str, set[str]] = defaultdict(set)

@@ -21,7 +21,8 @@ class ReadShard:
 
     Attributes:
         members: in the order of the tar.
-        archives: for each member, the number of its archive: after ``cat a.tar b.tar`` one file holds two.
+        archives: for each member, the number of its archive: after ``cat a.tar b.tar`` one file
+            holds two.
         is_intact: all readers read the tar to its end.
     """
 

@@ -63,7 +63,8 @@ class ContentReader(NamedTuple):
     Each may raise OSError.
 
     Attributes:
-        target_of: returns the name of the member that a link points to, None if it leads out of the archive.
+        target_of: returns the name of the member that a link points to, None if it leads out of the
+            archive.
         digest: returns a hash of the contents of a member.
         decodes: returns whether readers decode a member as a field of that name.
     """

@@ -39,15 +39,19 @@ class RepairPlan:
 
     Attributes:
         pair_names: pair images and captions whose names evidently belong together, see ``pairing``.
-        name_images: name images by their first bytes, if their extension is missing or unknown to readers.
+        name_images: name images by their first bytes, if their extension is missing or unknown to
+            readers.
         rename: pairs of old and new field names; a field of the new name is never replaced.
         encoding: captions that are not UTF-8 are decoded from it, "" for none.
         caption: where captions are in json, for samples without one.
-        rename_bad: pairs of old and new field names; only fields that do not decode get the new name.
+        rename_bad: pairs of old and new field names; only fields that do not decode get the new
+            name.
         drop_fields: fields that are left out.
         drop_bad: leave out samples that OpenCLIP would not train on.
-        guessed_from: how many captions the encoding was guessed from; 0 if they have a mark, or if a user named it.
-        expected_samples: how many samples the repair writes, if the plan was tried; the repair compares.
+        guessed_from: how many captions the encoding was guessed from; 0 if they have a mark, or if
+            a user named it.
+        expected_samples: how many samples the repair writes, if the plan was tried; the repair
+            compares.
         readers: those that it was planned for, as named; empty if a user made it.
         costs: which of them get fewer samples after the repair than before; "" if none does.
     """

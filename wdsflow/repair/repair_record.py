@@ -19,7 +19,8 @@ class RepairRecord(OutputRecord[ShardRepair]):
     """The record of a repair by a plan.
 
     Attributes:
-        recorded: what an earlier run knew of its plan, beyond the changes: by names of fields of ``RepairPlan``.
+        recorded: what an earlier run knew of its plan, beyond the changes: by names of fields of
+            ``RepairPlan``.
     """
 
     def __init__(self, folder: Path, plan: RepairPlan | None = None) -> None:

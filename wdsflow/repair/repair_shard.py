@@ -31,7 +31,8 @@ class RepairJob(ShardJob):
 
     Attributes:
         write: a file at ``target`` is replaced; otherwise nothing is written.
-        link: a shard that does not change becomes a second name of the same file, where the file system can do that.
+        link: a shard that does not change becomes a second name of the same file, where the file
+            system can do that.
         moved: members that its neighbours give or take.
     """
 

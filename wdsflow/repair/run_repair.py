@@ -39,12 +39,14 @@ def repair_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to,
+            such as ``s3://bucket/prefix``.
         options: each is a keyword argument.
 
     Raises:
         ValueError: arguments are invalid, or urls match nothing.
-        OtherOptions, Busy: ``out`` holds shards that were repaired with other options; another run works there.
+        OtherOptions, Busy: ``out`` holds shards that were repaired with other options; another run
+            works there.
         FileExistsError: an output exists that no repair wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """

@@ -28,7 +28,8 @@ class Segment:
     Attributes:
         key: the key, as it will be written.
         position: its number among all segments of the shard.
-        run: segments with the same number follow each other in the tar, cut only by repeated fields.
+        run: segments with the same number follow each other in the tar, cut only by repeated
+            fields.
         parts: the members by field, in their order.
         hidden: it is after the end mark of an archive, where readers stop.
         separated: it was joined from segments that do not follow each other.

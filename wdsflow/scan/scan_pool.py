@@ -53,16 +53,18 @@ def scan_shards(
     Args:
         urls: shards.
         options: level, and what readers need to know about contents.
-        jobs: processes; None takes one for each core this process may use, two for each if shards are remote, or none
-            where they would not pay; 1 scans in this process.
+        jobs: processes; None takes one for each core this process may use, two for each if shards
+            are remote, or none where they would not pay; 1 scans in this process.
         progress: called in this process after each shard.
-        how: a function for each shard in place of ``scan_shard``; other processes must be able to import it.
+        how: a function for each shard in place of ``scan_shard``; other processes must be able to
+            import it.
         engine: "local" or "ray".
         address: of the cluster.
 
     Raises:
         EngineError: the cluster does not exist, or none of its nodes can scan.
-        OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this machine.
+        OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this
+            machine.
     """
     functions = how or [scan_shard] * len(urls)
     tasks = []

@@ -22,7 +22,8 @@ from .tallies import TALLIES
 
 # Keys of one shard that are remembered to find members that are not adjacent.
 _MOST_KEYS = 1 << 20
-# Field names that are remembered, and those with a status; more than that only with malicious names.
+# Field names that are remembered, and those with a status; more than that only with malicious
+# names.
 _MOST_PARTS = 4096
 # Members of a run that the hot loop of level names takes.
 _SHORT_RUN = 64

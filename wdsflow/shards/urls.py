@@ -62,7 +62,8 @@ def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
     existing file. A ``Shard`` is the result of an earlier call: it stays.
 
     Raises:
-        NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a file of JSON lines.
+        NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a
+            file of JSON lines.
         PipeNotAllowed: a ``pipe:`` url, also from a list, and ``allow_pipe`` is False.
     """
     result = Expansion([], [])

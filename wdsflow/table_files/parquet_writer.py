@@ -42,8 +42,8 @@ class ParquetWriter:
     """Collects rows part by part, and writes them to a file in one step. Use as a context manager.
 
     Args:
-        scratch: a folder for rows that do not fit into memory. It is new, in place of one that a killed
-            run left, and removed.
+        scratch: a folder for rows that do not fit into memory. It is new, in place of one that a
+            killed run left, and removed.
         group: rows of a group, a multiple of 2,048.
 
     Raises TablesError, an OSError.

@@ -15,7 +15,9 @@ _SPELLED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
 
 
 def escape(text: str, limit: int = 120) -> str:
-    r"""Return ``text`` on one line, with hidden characters spelled out, cut to ``limit`` characters.
+    r"""Return ``text`` on one line, with hidden characters spelled out.
+
+    It is cut to ``limit`` characters.
 
     Escaping twice changes nothing. A byte that is not UTF-8 (decoded with ``surrogateescape``)
     shows as ``\xff``.

@@ -77,8 +77,8 @@ class ResumeError(FeedStopped, ValueError):
 
     The checkpoint has no state of a feed, or one of a newer version; the job has another number of
     ranks; or the feed differs: other shards or other samples in them, another schedule, seed, batch
-    size, caption, image, decoding or size limit, another ledger, predicate or joined table. At the end of an
-    epoch only the last three matter.
+    size, caption, image, decoding or size limit, another ledger, predicate or joined table. At the
+    end of an epoch only the last three matter.
     """
 
 
@@ -120,8 +120,8 @@ class FeedOptions(JoinOptions):
         fields: of ``wdsflow.feed``, which messages repeat in its call.
 
     Raises:
-        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given,
-            or only one of ``cache`` and ``cache_size``.
+        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and
+            ``where`` is given, or only one of ``cache`` and ``cache_size``.
     """
 
     caption: str | None = option(
@@ -300,7 +300,8 @@ def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
 
     Raises:
         TypeError: ``args`` has no attributes, or a value that must be a whole number is not one.
-        ValueError: a number is too small, or a name is a likely misspelling of a missing one that is read.
+        ValueError: a number is too small, or a name is a likely misspelling of a missing one that
+            is read.
     """
     try:
         given = dict(args) if isinstance(args, Mapping) else vars(args)

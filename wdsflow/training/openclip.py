@@ -63,28 +63,33 @@ def get_data(
     Replaces ``open_clip_train.data.get_data``.
 
     Args:
-        args: the result of ``open_clip_train.params.parse_args([...])``, or any object or dict with some of its attributes.
-            Only ``train_data`` or ``val_data`` is needed; the others have OpenCLIP's defaults. The feed reads
-            ``batch_size`` (64), ``workers`` (4), ``seed`` (0), ``train_num_samples``, ``val_num_samples``,
-            ``dataset_type``, ``dataset_resampled``, ``train_data_upsampling_factors``, ``imagenet_val``,
-            ``imagenet_v2``, and, if neither a launcher nor torch.distributed sets them, ``rank`` and ``world_size``.
-        preprocess_fns: the transforms of images for training and for validation, each from a PIL image to a tensor.
+        args: the result of ``open_clip_train.params.parse_args([...])``, or any object or dict with
+            some of its attributes. Only ``train_data`` or ``val_data`` is needed; the others have
+            OpenCLIP's defaults. The feed reads ``batch_size`` (64), ``workers`` (4), ``seed`` (0),
+            ``train_num_samples``, ``val_num_samples``, ``dataset_type``, ``dataset_resampled``,
+            ``train_data_upsampling_factors``, ``imagenet_val``, ``imagenet_v2``, and, if neither a
+            launcher nor torch.distributed sets them, ``rank`` and ``world_size``.
+        preprocess_fns: the transforms of images for training and for validation, each from a PIL
+            image to a tensor.
         epoch: the first epoch.
-        tokenizer: from a list of n captions to n rows of tokens, or from one caption to one row; None leaves captions
-            as texts.
+        tokenizer: from a list of n captions to n rows of tokens, or from one caption to one row;
+            None leaves captions as texts.
         naflex_data_config: as for OpenCLIP 4. Such batches come from OpenCLIP's own loader.
         options: settings of the feed that ``args`` cannot express.
 
     Returns:
-        A ``DataInfo`` for each of "train", "val", "imagenet-val" and "imagenet-v2" that ``args`` names.
+        A ``DataInfo`` for each of "train", "val", "imagenet-val" and "imagenet-v2" that ``args``
+        names.
 
     Raises:
-        TypeError: a transform or the tokenizer cannot be called, ``args`` has no attributes, or one has a wrong type.
-        ValueError: ``args`` names no data, a number in it is too small, a name in it is misspelled, or no sample of its
-            shards has an image and a caption.
+        TypeError: a transform or the tokenizer cannot be called, ``args`` has no attributes, or one
+            has a wrong type.
+        ValueError: ``args`` names no data, a number in it is too small, a name in it is misspelled,
+            or no sample of its shards has an image and a caption.
         ShardsError: a ValueError; the shards do not exist.
         NoOpenClip: an ImportError when this module is imported: OpenCLIP is not installed.
-        SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
+        SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed
+            since, or nothing is kept.
     """
     args = completed(args, vars(parse_args([])))
     preprocess_train, preprocess_val = _pair(preprocess_fns)

@@ -198,9 +198,9 @@ def start_method(
 ) -> str | None:
     """Return the start method of decoding processes, None for threads.
 
-    For one of OpenCLIP's transforms (``recognised``) they are forked; "auto" follows the way torch's
-    DataLoader would start its workers. Any other transform always runs in processes, with the
-    default method.
+    For one of OpenCLIP's transforms (``recognised``) they are forked; "auto" follows the way
+    torch's DataLoader would start its workers. Any other transform always runs in processes, with
+    the default method.
 
     Raises ValueError if no process can be started.
     """

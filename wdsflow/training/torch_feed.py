@@ -73,51 +73,61 @@ def feed(
     the same steps.
 
     Args:
-        shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a mix a dict from
-            patterns to weights, or to ``WeightedSource``.
+        shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a
+            mix a dict from patterns to weights, or to ``WeightedSource``.
         batch_size: samples of a batch of one rank. The last two batches of an epoch may be smaller.
-        fields: what a batch consists of. The first field of pictures ("jpg;png;webp", alternatives) is the image, the first
-            of texts ("txt", "json:caption", "txt|json:alt") the caption. Others are "__key__", "__url__", and members:
-            "cls" is a number, "json" an object, "npy" an array, anything else bytes. A dict of names to fields gives
-            batches that are dicts.
-        map: makes a sample, from a dict of "__key__", "__url__" and the bytes of all members, instead of ``fields``. What it
-            returns for the samples is joined to tensors, in tuples, lists and dicts by part.
-        transform: from a PIL image to a tensor: OpenCLIP's, torchvision's, or any function; None gives RGB arrays.
-        tokenizer: from a list of n captions to n rows, or from one caption to one row; None leaves captions as texts.
-        shuffle: True draws each sample from a buffer of 5,000 of all ranks together; a number is the size of that buffer.
-            Shards are shuffled as well, and up to 48 are read side by side. False, or 0, gives shards and samples in their
-            order.
+        fields: what a batch consists of. The first field of pictures ("jpg;png;webp", alternatives)
+            is the image, the first of texts ("txt", "json:caption", "txt|json:alt") the caption.
+            Others are "__key__", "__url__", and members: "cls" is a number, "json" an object, "npy"
+            an array, anything else bytes. A dict of names to fields gives batches that are dicts.
+        map: makes a sample, from a dict of "__key__", "__url__" and the bytes of all members,
+            instead of ``fields``. What it returns for the samples is joined to tensors, in tuples,
+            lists and dicts by part.
+        transform: from a PIL image to a tensor: OpenCLIP's, torchvision's, or any function; None
+            gives RGB arrays.
+        tokenizer: from a list of n captions to n rows, or from one caption to one row; None leaves
+            captions as texts.
+        shuffle: True draws each sample from a buffer of 5,000 of all ranks together; a number is
+            the size of that buffer. Shards are shuffled as well, and up to 48 are read side by
+            side. False, or 0, gives shards and samples in their order.
         seed: of the order, and of random transforms, which are seeded for each sample.
         ledger: folder that ``wdsflow measure`` or ``filter`` wrote, for ``where``.
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
-        join: a table whose values become fields of samples while they are read, instead of the members in the shards: a file
-            (.parquet, .csv, .jsonl), a folder of such files, or one that ``wdsflow measure`` or ``filter`` wrote. The
-            rules are those of ``wdsflow graft``; ``options`` has ``join_ambiguous`` and ``join_drop_unmatched``.
-        join_on: "key", or "json:NAME" for a value in the json; "key=COLUMN" if the column of the table has another name.
+        join: a table whose values become fields of samples while they are read, instead of the
+            members in the shards: a file (.parquet, .csv, .jsonl), a folder of such files, or one
+            that ``wdsflow measure`` or ``filter`` wrote. The rules are those of ``wdsflow graft``;
+            ``options`` has ``join_ambiguous`` and ``join_drop_unmatched``.
+        join_on: "key", or "json:NAME" for a value in the json; "key=COLUMN" if the column of the
+            table has another name.
         join_set: what to set, from which column: {"txt": "caption", "json:recaption": "text"}.
-        caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for "txt|join:caption". One is drawn
-            for each sample and epoch; the others follow if the sample lacks it.
-        cache: folder on a disk of this machine that keeps shards of servers, for all ranks and runs here. What is needed
-            next is kept; the batches are the same as without it.
+        caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for
+            "txt|join:caption". One is drawn for each sample and epoch; the others follow if the
+            sample lacks it.
+        cache: folder on a disk of this machine that keeps shards of servers, for all ranks and runs
+            here. What is needed next is kept; the batches are the same as without it.
         cache_size: limit of all shards in ``cache``, such as "500GiB".
-        drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
-            between ranks, which losses that gather tensors of all ranks do not allow.
-        epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
-            has been given once, or the first with ``end="stop"`` has.
-        rank: of this process; None: from RANK and WORLD_SIZE, as torchrun sets them, or else from torch.distributed,
-            which must be set up before, or else from mpirun or srun. Give both ``rank`` and ``world_size``, or neither.
+        drop_last: leave out the last batches that are smaller. Without it batches of the last step
+            may differ by one sample between ranks, which losses that gather tensors of all ranks do
+            not allow.
+        epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until
+            each that may repeat has been given once, or the first with ``end="stop"`` has.
+        rank: of this process; None: from RANK and WORLD_SIZE, as torchrun sets them, or else from
+            torch.distributed, which must be set up before, or else from mpirun or srun. Give both
+            ``rank`` and ``world_size``, or neither.
         world_size: number of ranks, likewise.
         options: settings that are not named here: decoders, memory, stall_after, metrics.
 
     Returns:
-        An iterable of batches, a ``torch.utils.data.IterableDataset`` with a length: lists of columns, images float32
+        An iterable of batches, a ``torch.utils.data.IterableDataset`` with a length: lists of
+            columns, images float32
         (n, 3, height, width) for a known transform.
 
     Raises:
         FeedError: an argument is wrong, the memory is too little, or nothing is left for a rank.
         ShardsError: a ValueError; the shards do not exist, or no sample has all fields.
         SubsetError: a ValueError; a ledger does not fit its shards.
-        JoinError: a ValueError; the table cannot be read, no sample has a row, or several rows or samples have one key.
+        JoinError: a ValueError; the table cannot be read, no sample has a row, or several rows or
+            samples have one key.
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """

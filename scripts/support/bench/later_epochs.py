@@ -1,7 +1,7 @@
 """A later epoch of training from an object store whose line is too slow, with and without a cache.
 
-The line passes about half of the bytes that decoders can take. All get the same shards, transform and
-number of decoding processes.
+The line passes about half of the bytes that decoders can take. All get the same shards, transform
+and number of decoding processes.
 """
 
 import importlib

@@ -24,8 +24,8 @@ class FollowedKeys:
             shard: its url; anything else if a stage has left it out.
 
         Returns:
-            Whether the stage has got a sample of this key, otherwise it has made the key itself; and whether it has yielded
-            the sample as often before as it got it.
+            Whether the stage has got a sample of this key, otherwise it has made the key itself;
+            and whether it has yielded the sample as often before as it got it.
         """
         inputs = self._counts.get(index, {})
         next_inputs = self._counts.setdefault(index + 1, {})

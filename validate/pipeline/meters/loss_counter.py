@@ -28,7 +28,8 @@ class LossCounter:
         code: of each stage, the object of the user or of a library.
         stages: with the counts, which are changed.
         keys: of the samples in the shards.
-        last_input: returns key and shard of the last sample that a stage got, by the index of the stage.
+        last_input: returns key and shard of the last sample that a stage got, by the index of the
+            stage.
     """
 
     def __init__(

@@ -6,15 +6,18 @@ The output is a list of rows, one for each sample that came out, with a mark for
 columns. The input is a list of samples, with marks of their fields. Three questions are answered.
 
 ``replaced``
-    How many rows are repeats that the input does not have? Each stands in the place of a sample that did not come out. A
-    column that is a field of the shards, unchanged, may show each value as often as the shards have it. A column of pictures
-    that were decoded or resized has other marks than the shards, but it may not repeat more than all fields do.
+    How many rows are repeats that the input does not have? Each stands in the place of a sample
+    that did not come out. A column that is a field of the shards, unchanged, may show each value as
+    often as the shards have it. A column of pictures that were decoded or resized has other marks
+    than the shards, but it may not repeat more than all fields do.
 ``is_doubtful``
-    Do other columns, such as tokens, repeat more than the shards? They may have lost a difference that the samples had, such
-    as by cutting texts short. So this proves no loss, but keys and counts are no longer believed.
+    Do other columns, such as tokens, repeat more than the shards? They may have lost a difference
+    that the samples had, such as by cutting texts short. So this proves no loss, but keys and
+    counts are no longer believed.
 ``proven``
-    How many samples are certainly among the rows? Those whose fields came out unchanged; and those that differ in columns of
-    which it is known that a sample always gives the same value (see ``copies_run``).
+    How many samples are certainly among the rows? Those whose fields came out unchanged; and those
+    that differ in columns of which it is known that a sample always gives the same value (see
+    ``copies_run``).
 """
 
 import itertools
@@ -47,7 +50,8 @@ class OutputContent:
 
     Attributes:
         rows: of the samples that came out, as far as they were listed.
-        samples: that entered; it is called when they are first needed, and may have to read the shards.
+        samples: that entered; it is called when they are first needed, and may have to read the
+            shards.
     """
 
     rows: Sequence[Row]

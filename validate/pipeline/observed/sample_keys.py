@@ -15,7 +15,8 @@ class SampleKeys:
 
     Args:
         folder: of the run.
-        in_shards: shard and key of each sample of the shards, in order; empty if there are too many to compare.
+        in_shards: shard and key of each sample of the shards, in order; empty if there are too many
+            to compare.
     """
 
     def __init__(self, folder: Path, in_shards: Sequence[ShardAndKey]) -> None:

@@ -21,7 +21,8 @@ def losses_of(run: ObservedRun, missing: int) -> list[StageLoss]:
 
     Args:
         run: that has ended.
-        missing: samples that did not come out, the most that a source can have lost of which the input is not visible.
+        missing: samples that did not come out, the most that a source can have lost of which the
+            input is not visible.
     """
     losses: list[StageLoss] = []
     for stage in run.stages:

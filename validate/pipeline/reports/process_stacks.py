@@ -39,7 +39,8 @@ def hanging_line(folder: Path, parent: int) -> tuple[int, str]:
 
     Args:
         folder: of the run.
-        parent: the number of a process; those that it started are looked at, a loader's workers first.
+        parent: the number of a process; those that it started are looked at, a loader's workers
+            first.
     """
     # Some processes may end meanwhile.
     with contextlib.suppress(psutil.Error):

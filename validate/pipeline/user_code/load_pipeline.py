@@ -37,7 +37,8 @@ def find(spec: str) -> object:
         spec: ``package.module:object`` or ``path/to/train.py:object``; dots reach into the object.
 
     Raises:
-        PipelineError: no such module or object, or the module raises an error; the message has its line.
+        PipelineError: no such module or object, or the module raises an error; the message has its
+            line.
     """
     module_name, colon, object_path = spec.rpartition(":")
     if not (colon and module_name and object_path):

@@ -78,7 +78,8 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
     Args:
         item: the batch.
         keys: of the samples in the shards.
-        size: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns, and no batch has more.
+        size: of a full batch, 0 if unknown. It decides whether lists in a list are records or
+            columns, and no batch has more.
     """
     item = without_none(item)
     if is_blank(item):

@@ -37,7 +37,8 @@ def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> li
     Args:
         item: a sample or a batch.
         keys: of the samples in the shards.
-        batched: it certainly is a batch; otherwise an array that looks like a vector or a picture is one sample.
+        batched: it certainly is a batch; otherwise an array that looks like a vector or a picture
+            is one sample.
     """
     if not batched and is_array(item) and (item.ndim == 1 or looks_like_picture(item)):
         return [_row({"": item}, keys)]

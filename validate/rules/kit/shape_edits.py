@@ -15,8 +15,9 @@ from wdsflow.scan.shapes import Part, Shape
 from wdsflow.scan.statuses import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK, OPAQUE, UNKNOWN
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
+# Takes a shape, and whether its json holds a caption. Returns the changed shape, None if the sample
+# is left out.
 Edit = Callable[[Shape, bool], Shape | None]
-"""Takes a shape, and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
 
 CAPTION = "txt"
 # Captions that a repair replaces by those in json.

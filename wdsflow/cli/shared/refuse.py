@@ -17,8 +17,8 @@ _HINT = 100_000
 def refuse(message: str, *hints: str) -> NoReturn:
     """Report the problem, then fixes, one line each; exit with status 2. Empty hints are left out.
 
-    A newline in the message, as a path may have one, is spelled out: what follows it would look like
-    a line of ours.
+    A newline in the message, as a path may have one, is spelled out: what follows it would look
+    like a line of ours.
     """
     _end([message], hints)
 

@@ -32,7 +32,8 @@ class Decider:
     Args:
         expression: the predicate.
         steps: its scores, in the order in which they are computed.
-        terms: its terms, in the order in which a false one is named; by default that of an ``Evaluator``.
+        terms: its terms, in the order in which a false one is named; by default that of an
+            ``Evaluator``.
     """
 
     def __init__(

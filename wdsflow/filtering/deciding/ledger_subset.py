@@ -47,7 +47,8 @@ class KeptSamples(NamedTuple):
     """The kept samples of a shard.
 
     Attributes:
-        offsets: the first byte and the byte after the last of each range, of samples and of global headers before them.
+        offsets: the first byte and the byte after the last of each range, of samples and of global
+            headers before them.
         kept: the number of kept samples.
         samples: the number of all samples of the shard.
         digest: the digest of the offsets.
@@ -131,7 +132,8 @@ class LedgerSubset:
         recipe: the predicate for samples to keep.
 
     Raises:
-        LedgerError: the folder has no ledgers, or they lack a score of the predicate (MissingScore).
+        LedgerError: the folder has no ledgers, or they lack a score of the predicate
+            (MissingScore).
         ValueError: the recipe is invalid (ExpressionError).
     """
 

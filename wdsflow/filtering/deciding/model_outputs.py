@@ -58,9 +58,9 @@ class _Window:
 class ModelOutputs(AbstractContextManager["ModelOutputs"]):
     """Sets the values of scores that models compute.
 
-    Samples are added to a window. ``next_window`` sends a window to the models, and returns the samples of
-    the window before, whose outputs have come meanwhile. Windows end by samples and items, never by
-    time: the same shard makes the same batches.
+    Samples are added to a window. ``next_window`` sends a window to the models, and returns the
+    samples of the window before, whose outputs have come meanwhile. Windows end by samples and
+    items, never by time: the same shard makes the same batches.
 
     On a CPU a full window may take minutes. There the first ones of a shard have 2, 4, 8 ...
     samples: the time of a sample is measured soon. A GPU needs full windows from the start.

@@ -37,8 +37,8 @@ class FilterPlan:
         ranks: the scores that are ranks, with the number by which they rank.
         dataset_calls: the scores that compare samples.
         compared_among_all: those of them that compare all samples, in order.
-        compared_among_kept: those that compare the samples that all other terms keep. For these scores, the others
-            are ordinary terms.
+        compared_among_kept: those that compare the samples that all other terms keep. For these
+            scores, the others are ordinary terms.
         gathered_calls: the scores that compare samples by data that is gathered from each.
         model_calls: the scores that need a model.
         direct_calls: the scores that need nothing but the sample.

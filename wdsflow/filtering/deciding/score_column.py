@@ -34,16 +34,18 @@ class ScoreColumn:
         kind: "number", "boolean" or "text".
         small: whether a threshold keeps the smaller numbers.
         samples: all samples of the shards.
-        unreadable: samples that could not be read, or that a stage dropped: no predicate keeps them.
+        unreadable: samples that could not be read, or that a stage dropped: no predicate keeps
+            them.
         missing: samples for which the score was not computed.
         failed: samples for which it could not be computed, by error.
         several: samples with more than one value.
-        where: a part of the run's predicate; without it, the score of some samples is missing. None if the
-            ledgers do not determine the effect of a threshold.
+        where: a part of the run's predicate; without it, the score of some samples is missing. None
+            if the ledgers do not determine the effect of a threshold.
         numbers: the values, sorted; only for numbers.
         eligible: the values, sorted, of the samples that ``where`` keeps.
         twins: keys and values of the shards in which a key occurs more than once.
-        counts: how often each value occurs; only for truth values and texts, None if there are more than 10,000.
+        counts: how often each value occurs; only for truth values and texts, None if there are more
+            than 10,000.
     """
 
     call: ScoreCall

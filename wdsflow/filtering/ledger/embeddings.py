@@ -37,8 +37,9 @@ class Reuse(NamedTuple):
         served: the models whose embeddings it has.
         digest: of its ledgers.
         missing: lines on models whose embeddings it lacks.
-        any_table: neither run leaves out samples without a row of a table. Then the samples have the same numbers and
-            images, whatever table each run joined; captions are found by their texts.
+        any_table: neither run leaves out samples without a row of a table. Then the samples have
+            the same numbers and images, whatever table each run joined; captions are found by their
+            texts.
     """
 
     layout: Layout

@@ -93,7 +93,8 @@ class SampleTable:
         rows: the samples, in the order of the tar.
         columns: the values of each score.
         gathered: the data of scores that compare samples, by the number of the sample as well.
-        needed: the scores that a sample needs next to be decided, by its number; of those that are not decided.
+        needed: the scores that a sample needs next to be decided, by its number; of those that are
+            not decided.
     """
 
     def __init__(self, rows: Iterable[LedgerRow] = ()) -> None:

@@ -61,14 +61,15 @@ def write_ledger(
     Args:
         path: path of the file; an existing file is replaced in one step.
         samples: all samples of the shard.
-        kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
-            could not be computed, is null; ``failed`` names the latter. If a sample has several images or captions,
-            their values are in ``several``, as JSON. Images that were made smaller are in ``resized``, as JSON.
+        kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that
+            was not needed, or could not be computed, is null; ``failed`` names the latter. If a
+            sample has several images or captions, their values are in ``several``, as JSON. Images
+            that were made smaller are in ``resized``, as JSON.
         gathered: scores that compare samples; the compared data has a binary column.
         metadata: with the recipe; stored as JSON in the file's metadata, under "wdsflow".
         vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
-        scratch: a folder for embeddings that do not fit into memory, as ``ParquetWriter`` takes it; by default next to the
-            file.
+        scratch: a folder for embeddings that do not fit into memory, as ``ParquetWriter`` takes it;
+            by default next to the file.
     """
     key_values = {"wdsflow": _metadata_text(kinds, gathered, metadata, vectors)}
     path.parent.mkdir(parents=True, exist_ok=True)

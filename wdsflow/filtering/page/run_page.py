@@ -33,7 +33,8 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
 
     Args:
         folder: what ``filter`` or ``measure`` wrote.
-        pictures: show samples near each threshold, read from the shards if these are still readable.
+        pictures: show samples near each threshold, read from the shards if these are still
+            readable.
 
     Raises:
         LedgerError: the folder holds no run, or a ledger cannot be read.

@@ -37,14 +37,15 @@ class Pass:
         scored: ledgers whose values decide. Samples are read only for values that these lack.
         computes: whether the ledgers of ``scored`` may lack some values.
         reused: ledgers of another run, whose values are used by a pass that reads all samples.
-        main: the output folder of the run, whose ledgers may have some of the values, if this is its first pass.
+        main: the output folder of the run, whose ledgers may have some of the values, if this is
+            its first pass.
         embedded: ledgers whose embeddings are used.
         compares: values of scores that compare all samples are read from the folder.
         sources: further inputs of the result.
         join: gives samples fields of a table, None for none.
         cluster: a cluster that the caller is connected to.
-        prepare: called when the folder is ready. It may set ``sources`` and fill the folder; if it returns False, the
-            run ends.
+        prepare: called when the folder is ready. It may set ``sources`` and fill the folder; if it
+            returns False, the run ends.
         request: what the record of the run stores.
     """
 

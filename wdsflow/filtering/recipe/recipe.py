@@ -31,7 +31,8 @@ class Recipe:
     """The scores to compute, and the predicate for samples to keep.
 
     Attributes:
-        stages: stages that run on each sample before it is scored; members that they change are written again.
+        stages: stages that run on each sample before it is scored; members that they change are
+            written again.
     """
 
     where: str = option(

@@ -20,7 +20,8 @@ class EarlierLedger:
         layout: the folder with the ledger.
         record: the shard.
         plan: the scores that the run needs.
-        for_all: whether the ledger has its scores for all samples, not only for those that needed them.
+        for_all: whether the ledger has its scores for all samples, not only for those that needed
+            them.
 
     Attributes:
         calls: the scores that need not be computed.

@@ -34,8 +34,8 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     """Process a shard. On return all its files are complete; before, none is partially visible.
 
     Returns a failure if the shard cannot be read, or its ledger is missing or belongs to another
-    shard. Raises OSError if an output cannot be written, EnvironmentMismatchError if installed libraries differ from
-    those at the start of the run.
+    shard. Raises OSError if an output cannot be written, EnvironmentMismatchError if installed
+    libraries differ from those at the start of the run.
     """
     try:
         return _process(task, mark)

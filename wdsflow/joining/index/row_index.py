@@ -5,10 +5,11 @@ Any process can read it, with little memory.
 A folder with four files, in the order of a 64-bit hash of the values to join on:
 
 * ``hashes``: the hash of each value, 8 bytes;
-* ``blocks``: every 512th of these hashes, which a process holds in memory: 2 MB for 100 million values;
+* ``blocks``: every 512th of these hashes, which a process holds in memory: 2 MB for 100 million
+  values;
 * ``offsets``: where the record of each value begins, 8 bytes; one more at the end;
-* ``records``: the value itself, whether several rows have it, and the values of the first of these rows:
-  those that samples get, and those that are compared.
+* ``records``: the value itself, whether several rows have it, and the values of the first of these
+  rows: those that samples get, and those that are compared.
 
 ``index.json`` has the counts, and a digest of all records. To find a row takes three reads of a few
 KB. The system keeps what was read in its page cache, which all processes share.

@@ -11,8 +11,8 @@ from wdsflow.joining.value_lines import row_of
 from wdsflow.process_database import text_literal
 from wdsflow.table_files.parquet_file import pattern_of
 
-# Bytes of the lines that are sorted at a time. DuckDB sorts some times more than its memory on disk,
-# but not any number of rows: it fails at 100 million captions.
+# Bytes of the lines that are sorted at a time. DuckDB sorts some times more than its memory on
+# disk, but not any number of rows: it fails at 100 million captions.
 _PART_BYTES = 512 << 20
 # Of each line besides its values: numbers, and the lengths of values.
 _LINE_BYTES = 40
@@ -54,8 +54,8 @@ def sorted_rows(loaded: LoadedRows, scratch: Path) -> Iterator[list[SortedRow]]:
 
     Rows of equal hashes stay in the order of the table.
 
-    They come some thousand at a time. The values of columns that are compared are texts. ``scratch``
-    exists. The table of ``loaded`` may be gone afterwards.
+    They come some thousand at a time. The values of columns that are compared are texts.
+    ``scratch`` exists. The table of ``loaded`` may be gone afterwards.
     """
     tables = loaded.tables
     columns = [*loaded.cells]

@@ -81,7 +81,8 @@ class FolderRows:
     Attributes:
         ignored: files that belong to no sample, by reason.
         groups: files by sample, in the order of their names.
-        classes: the first folders of all samples, if these are classes: no image has a text, and each is in a folder.
+        classes: the first folders of all samples, if these are classes: no image has a text, and
+            each is in a folder.
     """
 
     def __init__(self, files: MediaFiles, named: str) -> None:

@@ -227,8 +227,8 @@ def parse_arguments(
         argv: the words after ``--``.
         world_size: processes over all machines.
         local_world_size: processes on one machine; by default all of them, at most 8.
-        readers: the requested readers. One that takes the flags of OpenCLIP 4 allows them even where 3.3 is
-            installed.
+        readers: the requested readers. One that takes the flags of OpenCLIP 4 allows them even
+            where 3.3 is installed.
 
     Raises:
         ArgumentsError: open_clip_train would refuse them, or a number makes no sense.

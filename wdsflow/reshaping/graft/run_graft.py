@@ -49,13 +49,16 @@ def graft_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to,
+            such as ``s3://bucket/prefix``.
         request: each is a keyword argument.
 
     Raises:
         NoMatch, AmbiguousJoin: no sample has a row, or samples are ambiguous; nothing is written.
-        ContradictedJoin: samples joined on the key have another url or sha256 than their rows; nothing is written.
-        TableError, ValueError: the table cannot be read or lacks a column; arguments are invalid, or urls match nothing.
+        ContradictedJoin: samples joined on the key have another url or sha256 than their rows;
+            nothing is written.
+        TableError, ValueError: the table cannot be read or lacks a column; arguments are invalid,
+            or urls match nothing.
         OtherOptions: ``out`` holds shards that were grafted with other options.
         Busy: another run works in ``out``.
         FileExistsError: an output exists that no graft wrote, or would replace an input.

@@ -32,7 +32,8 @@ def arrange(
     Also returns counts of omitted samples by reason.
 
     Args:
-        inputs: the inputs, which have been read, in order. Their files of rows and keys are removed.
+        inputs: the inputs, which have been read, in order. Their files of rows and keys are
+            removed.
         options: the order and the parts.
         scratch: a folder for the files.
 

@@ -17,7 +17,8 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     >>> evenness([100, 100, 100, 100], Grid(2, 2))
     'even: 4 shards for 2 ranks x 2 workers; 1 shard and 100 samples for each worker'
     >>> evenness([100, 100, 50], Grid(1, 2))
-    'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
+    'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share
+    is 1.20x the mean'
     """
     # Loads all readers, which takes longer than a small run.
     from wdsflow.readers.open_clip.versions import assign

@@ -16,7 +16,8 @@ class InputJob:
         number: its position among the inputs.
         url: the shard.
         scratch: a folder for the files of all inputs.
-        anywhere: samples will be read in any order, so a compressed or remote input is copied into ``scratch``.
+        anywhere: samples will be read in any order, so a compressed or remote input is copied into
+            ``scratch``.
         keys: the keys are recorded as well.
         allow_pipe: ``url`` may be a shell command.
     """

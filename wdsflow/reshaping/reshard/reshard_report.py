@@ -39,7 +39,8 @@ class InputReport:
         dropped: samples that cannot be copied, by reason.
         damage: a sentence for each kind of damage.
         identity: values that change when the input changes.
-        path: a plain file to read: the input, or a copy that is unpacked or has plain headers. None if there is none.
+        path: a plain file to read: the input, or a copy that is unpacked or has plain headers. None
+            if there is none.
         interleaved: samples whose members are not next to each other.
         first_interleaved: the position of the first of them among the samples.
         first: the first valid sample; no fields if there is none.

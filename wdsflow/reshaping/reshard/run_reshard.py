@@ -66,16 +66,20 @@ def reshard_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to,
+            such as ``s3://bucket/prefix``.
         request: its attributes are keyword arguments.
 
     Raises:
-        ValueError: arguments are invalid, urls match nothing, or there are fewer samples than shards.
-        InterleavedMembers, RepeatedKeys, NothingRead: the inputs do not allow it; nothing was written.
+        ValueError: arguments are invalid, urls match nothing, or there are fewer samples than
+            shards.
+        InterleavedMembers, RepeatedKeys, NothingRead: the inputs do not allow it; nothing was
+            written.
         OtherOptions: ``out`` holds shards that were written with other options.
         Busy: another run works in ``out``.
         FileExistsError: an output exists that no reshard wrote, or the folder holds an input.
-        OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
+        OSError: an output cannot be written, or an input changed. Finished shards are kept, partial
+            ones removed.
     """
     with working_folder(out) as folder:
         return _reshard(folder, urls, request).naming(out, folder)

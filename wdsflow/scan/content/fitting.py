@@ -123,7 +123,8 @@ def infer(
         tables: whether a reader writes the values to a table.
 
     Raises:
-        UnknownColumns: they are too many or nested too deep to be kept, or pyarrow is not installed.
+        UnknownColumns: they are too many or nested too deep to be kept, or pyarrow is not
+            installed.
     """
     if not any(rows):
         return InferredColumns(url)

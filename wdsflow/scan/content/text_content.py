@@ -79,8 +79,8 @@ def look_at_json(
     Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's
     --json-text-key, in the order of its alternatives) it is NO_CAPTION where none of these holds a
     string with more than white space; ``nested``: names may be paths with dots, and lists hold
-    captions, as for the stage JsonText. Notes: "json.bad", or "json.deep" where only the depth is at
-    fault, or "json.not-object". Integers of more than 64 bits may come as floats.
+    captions, as for the stage JsonText. Notes: "json.bad", or "json.deep" where only the depth is
+    at fault, or "json.not-object". Integers of more than 64 bits may come as floats.
     """
     try:
         value = _loads(data)

@@ -23,9 +23,9 @@ class CachedSource(Source):
     """The bytes of a shard as they are stored.
 
     A file that grows is written by a download of this process or of another one. If that process is
-    killed, this one continues the download. If the disk fails, or another process removes the part, the
-    shard is read on from its server.
-    An open file can be read to its end, also after it was removed from the cache.
+    killed, this one continues the download. If the disk fails, or another process removes the part,
+    the shard is read on from its server. An open file can be read to its end, also after it was
+    removed from the cache.
 
     Args:
         shard: names it.
@@ -34,8 +34,8 @@ class CachedSource(Source):
         download: of this process, that writes it; None: it is whole, or another process writes it.
         path: of the file if it is whole and expected to stay; "" otherwise.
         later_path: of the file once it is whole; "" if it is.
-        resume: continues a part with this descriptor that nobody writes; returns None if somebody does, or if it is whole.
-            Raises SourceError.
+        resume: continues a part with this descriptor that nobody writes; returns None if somebody
+            does, or if it is whole. Raises SourceError.
         direct: opens the shard on its server. Raises SourceError.
         report: is called with an error of the disk.
     """

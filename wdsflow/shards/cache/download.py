@@ -29,7 +29,8 @@ class Download:
     Raises OSError if the process can start no thread; then the file and ``stored`` stay open.
 
     Attributes:
-        error: why it failed: a SourceError of the server, or another OSError of the disk or the process.
+        error: why it failed: a SourceError of the server, or another OSError of the disk or the
+            process.
         changed: notified when there are more bytes, and at the end.
     """
 

@@ -21,8 +21,8 @@ _NUMBER = 16
 class CacheEntry(NamedTuple):
     """A shard that is kept, or, with ``boot``, a part of one that is being written, or was.
 
-    ``boot`` names the time between two starts of the system. After a power failure, a file that was not
-    synced may have zeros in place of its last bytes: a part of an earlier time is never used.
+    ``boot`` names the time between two starts of the system. After a power failure, a file that was
+    not synced may have zeros in place of its last bytes: a part of an earlier time is never used.
     """
 
     url: str

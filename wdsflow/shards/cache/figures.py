@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 class CacheFigures:
     """What a cache did for this process.
 
-    ``hits``: shards that were read from a file; ``saved``: their bytes. ``stored``: shards whose download
-    was begun; ``passed``: shards that were read around it. ``downloaded``: bytes from servers.
-    ``size``: bytes of all shards in the folder when they were last counted, parts as a whole, of at most
-    ``limit``.
+    ``hits``: shards that were read from a file; ``saved``: their bytes. ``stored``: shards whose
+    download was begun; ``passed``: shards that were read around it. ``downloaded``: bytes from
+    servers. ``size``: bytes of all shards in the folder when they were last counted, parts as a
+    whole, of at most ``limit``.
     """
 
     limit: int

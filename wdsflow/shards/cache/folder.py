@@ -97,7 +97,8 @@ class CacheFolder:
         path.parent.mkdir(exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            # Between the two calls, a reader may have seen a part that nobody writes, and continued it.
+            # Between the two calls, a reader may have seen a part that nobody writes, and continued
+            # it.
             is_ours = try_lock(file) and is_at(path, file)
         except OSError:
             # A file system without locks.

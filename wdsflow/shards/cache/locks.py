@@ -1,7 +1,7 @@
 """Locks of open files (flock), which end with their process, also if it is killed.
 
-A lock belongs to an open file, which a forked process shares: it closes those files, so that it cannot
-keep the lock of a parent that was killed.
+A lock belongs to an open file, which a forked process shares: it closes those files, so that it
+cannot keep the lock of a parent that was killed.
 """
 
 import fcntl

@@ -2,9 +2,9 @@
 
 The plan ends with its process.
 
-A file has the number of uses, the number of each shard (``entry.url_number``) in the order of use, and a
-byte for each use, which is set when the shard is opened. Its process holds its lock: the file of a
-process that was killed is removed by the next one.
+A file has the number of uses, the number of each shard (``entry.url_number``) in the order of use,
+and a byte for each use, which is set when the shard is opened. Its process holds its lock: the file
+of a process that was killed is removed by the next one.
 """
 
 import os
@@ -33,7 +33,8 @@ class RunPlan:
 
     def __init__(self, folder: CacheFolder) -> None:
         self._folder = folder
-        # A feed that is dropped ends its plan, maybe during garbage collection inside these functions.
+        # A feed that is dropped ends its plan, maybe during garbage collection inside these
+        # functions.
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._path: Path | None = None
@@ -56,7 +57,8 @@ class RunPlan:
             waiting[shard].append(position)
         numbers = np.array(uses, "<u8").tobytes()
         data = _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses))
-        # A process that looks for plans removes files without a lock, which a new file has for a moment.
+        # A process that looks for plans removes files without a lock, which a new file has for a
+        # moment.
         with self._folder.locked():
             path, file = self._write(data)
         with self._lock:

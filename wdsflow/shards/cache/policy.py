@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Bytes of shards that are needed again, for each byte of a new one: more of them would be downloaded
-# again than are saved.
+# Bytes of shards that are needed again, for each byte of a new one: more of them would be
+# downloaded again than are saved.
 _MOST_LOST = 1.5
 # The next use of a shard that no run needs again, as far as is known.
 NEVER = inf
@@ -25,8 +25,8 @@ UNPLANNED = sys.float_info.max
 class CachedShard(NamedTuple):
     """A shard that is kept, or may be.
 
-    ``next_use``: how many shards its run opens before it. ``last_use``: a time, which decides between
-    shards that nobody needs.
+    ``next_use``: how many shards its run opens before it. ``last_use``: a time, which decides
+    between shards that nobody needs.
     """
 
     name: str
@@ -42,8 +42,8 @@ def victims(
 
     None if the new shard is not worth it.
 
-    MIN is for shards of equal size. Of shards that differ a little, the one that is needed last may be
-    too small by a few bytes: then one alone that is large enough goes, rather than two.
+    MIN is for shards of equal size. Of shards that differ a little, the one that is needed last may
+    be too small by a few bytes: then one alone that is large enough goes, rather than two.
 
     >>> kept = [CachedShard("a", 10, 3), CachedShard("b", 10, 8), CachedShard("c", 12, 5)]
     >>> [shard.name for shard in victims(kept, CachedShard("new", 10, 4), missing=10)]

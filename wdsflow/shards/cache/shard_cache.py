@@ -295,7 +295,8 @@ class ShardCache:
 
         None if a process is writing it or it is complete. Raises OSError, SourceError.
 
-        ``reading``: the descriptor of who waits for it. It has no lock, which a process that is forked
+        ``reading``: the descriptor of who waits for it. It has no lock, which a process that is
+            forked
         would keep.
         """
         path = self.folder.path_of(entry)

@@ -132,8 +132,8 @@ class Source:
     unpacked: bool = False
     # Without ``fd``, but on this machine: short reads cost little.
     near: bool = False
-    # Of a shard of a server: the path of a file of this machine that has the same bytes, if there is
-    # one that other processes may read, too.
+    # Of a shard of a server: the path of a file of this machine that has the same bytes, if there
+    # is one that other processes may read, too.
     stored_at: str = ""
     # That path, while the file is still being written.
     stored_later_at: str = ""

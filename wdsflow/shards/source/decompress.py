@@ -56,7 +56,8 @@ def unpack_command(path: str, kind: str) -> str:
     It works even if checksums do not match.
 
     >>> unpack_command("/none/a.tar.gz", "gz"), unpack_command("/none/a.tgz", "gz"), unpack_command("/none/a", "xz")
-    ('gzip -dc /none/a.tar.gz > /none/a.tar', 'gzip -dc /none/a.tgz > /none/a.tar', 'xz -dc < /none/a > /none/a.tar')
+    ('gzip -dc /none/a.tar.gz > /none/a.tar', 'gzip -dc /none/a.tgz > /none/a.tar', 'xz -dc <
+    /none/a > /none/a.tar')
     """
     stem, ending = os.path.splitext(path)
     known = ending in (f".{kind}", ".tgz")

@@ -48,7 +48,8 @@ class RemoteSource(Source):
     a thread before they are wanted; after a jump it requests only the wanted bytes. A request that
     fails is repeated; see ``trying``.
 
-    ``version``: what names the version of its bytes, see ``version_of``; "" if the server does not say.
+    ``version``: what names the version of its bytes, see ``version_of``; "" if the server does not
+    say.
     """
 
     version = ""

@@ -2,9 +2,9 @@
 
 The processes are those that share a folder.
 
-A server that has too much to do answers with 429 or 503, and says when the next request may come. If
-each of the processes of a machine learned that by a request of its own, the server would get as many
-requests that it has to refuse.
+A server that has too much to do answers with 429 or 503, and says when the next request may come.
+If each of the processes of a machine learned that by a request of its own, the server would get as
+many requests that it has to refuse.
 """
 
 import logging

@@ -7,9 +7,11 @@ repaired.
 
     with open_source(url) as source:            # bytes: local or remote, compressed or not
         walk = Walk(source)
-        for batch in walk:                      # neighbouring members: name, size, data, header, kind
+        for batch in walk:                      # neighbouring members: name, size, data, header,
+        kind
             for name, size, data, header, kind in batch.rows: ...
-        walk.stop, walk.seen                    # how tarfile ends; damage and oddities, each counted, with its first place
+        walk.stop, walk.seen                    # how tarfile ends; damage and oddities, each
+        counted, with its first place
 
 ``shards/samples`` makes samples of members: ``grouped`` for code that looks at members
 individually, ``Samples`` for ranges of bytes that are copied. No other code in this project groups

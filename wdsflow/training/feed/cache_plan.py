@@ -9,8 +9,8 @@ from wdsflow.training.ranks import ranks_here
 
 from .recipe import FeedRecipe
 
-# Epochs that are foreseen: on a single machine a shard is needed again in the next one; if there are
-# more machines, another one may get it for some epochs.
+# Epochs that are foreseen: on a single machine a shard is needed again in the next one; if there
+# are more machines, another one may get it for some epochs.
 _LEAST, _MOST = 3, 16
 
 

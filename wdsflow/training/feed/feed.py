@@ -228,11 +228,12 @@ class Feed:
         epoch before it may still hold, too.
         """
         recipe = self.recipe
-        # A cache has, or is getting, the shards that are needed first; to open them now could download
-        # some of them that a run which ends here does not need.
+        # A cache has, or is getting, the shards that are needed first; to open them now could
+        # download some of them that a run which ends here does not need.
         if not recipe.trains or self._cache_plan is not None:
             return
-        # A command whose output is not taken for the time of an evaluation may be cut off by its server.
+        # A command whose output is not taken for the time of an evaluation may be cut off by its
+        # server.
         if recipe.options.allow_pipe:
             return
         self._drop_ahead()

@@ -152,7 +152,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
         The number of decoders may differ; of a balanced schedule also the ranks and the batch size.
         Raises ValueError if this is no state, or, with the differences, if shards or other settings
-        of the state differ, OtherSamples if a ledger keeps other samples, or another table is joined.
+        of the state differ, OtherSamples if a ledger keeps other samples, or another table is
+        joined.
         """
         loaded = self._position.load(state)
         if self._feed.run is not None:

@@ -37,8 +37,10 @@ def preflight(
         argv: open_clip_train's arguments.
         options: settings of the feed.
         world_size: ranks that will train.
-        progress: called with the number and the name of the shards; its result is called after each shard.
-        dry_run: the reports will be shown, so the lines omit the command for them; commands only check the shards, too.
+        progress: called with the number and the name of the shards; its result is called after each
+            shard.
+        dry_run: the reports will be shown, so the lines omit the command for them; commands only
+            check the shards, too.
 
     Returns:
         None if the command trains on no shards, or if open_clip_train itself refuses it.

@@ -98,7 +98,8 @@ def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> It
 
     The errors of the refusal come first, as in a report.
 
-    ``field_located``: another location of the missing field is known, so that no field needs another name.
+    ``field_located``: another location of the missing field is known, so that no field needs
+    another name.
     """
     for advice in report.advice:
         renames = "--rename" in (advice.options or ())

@@ -72,7 +72,8 @@ def scan_data(
     Args:
         arguments: the training command.
         options: settings of the feed.
-        begin_progress: called with the number and the name of the shards; its result is called after each shard.
+        begin_progress: called with the number and the name of the shards; its result is called
+            after each shard.
         trains: the shards are for training; a ledger and a table are only used for those.
     """
     expansion = _expanded(arguments, options)

@@ -109,8 +109,8 @@ class BalancedOrder(Order):
     def opened_shards(self, epoch: int) -> list[Shard]:
         """Return the shards that this rank opens in an epoch, roughly in order of opening.
 
-        The epoch is taken in a few large steps. In each of them a rank has about the streams that it
-        has in the small steps of batches.
+        The epoch is taken in a few large steps. In each of them a rank has about the streams that
+        it has in the small steps of batches.
         """
         rank, ranks = self.job_rank
         timed: dict[tuple[StreamKey, int], tuple[float, Shard]] = {}

@@ -189,8 +189,8 @@ class MixedStreams:
         dealt = self.dealt(source, epoch, round_)
         if first >= self._samples[source]:
             return dealt.lengths
-        # Groups of equal length get equal parts of a step: then no machine takes a few samples of each
-        # shard of its neighbour.
+        # Groups of equal length get equal parts of a step: then no machine takes a few samples of
+        # each shard of its neighbour.
         shares = shares_of(dealt.lengths_of_groups, first).tolist()
         parts = [
             shares_of(dealt.lengths[group], share)

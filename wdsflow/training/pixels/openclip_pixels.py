@@ -24,7 +24,8 @@ def transformed(
 ) -> Pixels:
     """Return an array (3, height, width) of an encoded image.
 
-    ``seed``: of the random part. ``admit``: as for ``Decode.decode``. Raises Dropped and StageError.
+    ``seed``: of the random part. ``admit``: as for ``Decode.decode``. Raises Dropped and
+    StageError.
     """
     if isinstance(transform, ResizeAndCrop):
         return resize_whole(transform, decode, data, admit)

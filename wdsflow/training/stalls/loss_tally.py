@@ -24,8 +24,8 @@ LEFT_OVER = "left-over"
 class FeedLoss(NamedTuple):
     """Why one sample was lost."""
 
-    # "select" while a shard is listed; then, in the order of ``SampleWork.make``: "read", "join", "map" or
-    # "caption", "member", "decode".
+    # "select" while a shard is listed; then, in the order of ``SampleWork.make``: "read", "join",
+    # "map" or "caption", "member", "decode".
     stage: str
     # A slug: "no-caption", "no-image", "truncated", ...
     reason: str

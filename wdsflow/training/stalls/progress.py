@@ -38,8 +38,8 @@ class Progress:
     Rank 0 logs. The others log one line at the end of an epoch, and only if they lost one sample in
     a hundred, found a damaged shard, or training waited for them for a tenth of the time: the
     slowest rank sets the pace of all. Any rank logs if no batch came for half a minute. With
-    ``status_every=0`` only such losses and damage are logged. ``cache``: the figures of the cache, which
-    other threads change.
+    ``status_every=0`` only such losses and damage are logged. ``cache``: the figures of the cache,
+    which other threads change.
     """
 
     def __init__(

@@ -37,8 +37,8 @@ class DecodingProcesses(Decoders):
         room: forked processes share memory for so many images; the others come through pipes.
         size: the most bytes of such an image.
         method: how processes are started.
-        recognised: the transform is one of OpenCLIP's. Any other may keep state, so that its chunks go to the processes in
-            turn, as those of a DataLoader do.
+        recognised: the transform is one of OpenCLIP's. Any other may keep state, so that its chunks
+            go to the processes in turn, as those of a DataLoader do.
         options: are repeated in messages.
 
     Raises:

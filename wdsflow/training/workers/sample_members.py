@@ -71,7 +71,8 @@ def read_members(
         ref: the sample.
         shards: the open shards.
         largest: bytes of an image.
-        most: returns the most bytes of another field. Of a larger one its size is returned instead of its bytes.
+        most: returns the most bytes of another field. Of a larger one its size is returned instead
+            of its bytes.
 
     Raises:
         StageError: the sample cannot be read, or its image is too large.

@@ -44,7 +44,8 @@ def padded(length: int) -> int:
 def groups_of(batch: Sequence[Canvas]) -> list[CanvasGroup]:
     """Return the canvases of a batch by padded size.
 
-    A wider margin would change results near an edge, so canvases of other sizes do not share a pass.
+    A wider margin would change results near an edge, so canvases of other sizes do not share a
+    pass.
     """
     groups: dict[PaddedSize, CanvasGroup] = {}
     for position, canvas in enumerate(batch):

@@ -25,8 +25,8 @@ _Row: TypeAlias = FeedLoss | tuple[str | int, ...]
 class ListingCache:
     """Keeps the samples of shards that were used last. Thread-safe.
 
-    ``stored_at``: the path of a file with the bytes of a shard on a server, which names their version,
-    too; "" for a local shard: if its length has changed, it is another version.
+    ``stored_at``: the path of a file with the bytes of a shard on a server, which names their
+    version, too; "" for a local shard: if its length has changed, it is another version.
     """
 
     def __init__(self) -> None:

@@ -54,8 +54,8 @@ class EpochRun:
         begin_decoding: starts the decoders.
         plan: makes the planner. Its argument is what the planner calls periodically.
         assemble: joins the samples of a batch.
-        all_drawn: called by the thread once its decoders have all samples of the epoch, or are about
-            to get them: what comes next may be read.
+        all_drawn: called by the thread once its decoders have all samples of the epoch, or are
+            about to get them: what comes next may be read.
     """
 
     def __init__(

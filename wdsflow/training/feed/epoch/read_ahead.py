@@ -47,7 +47,8 @@ class ReadAhead(Generic[T]):
         # Bytes of the pieces there.
         self._held = 0
         self._changed = threading.Condition()
-        # An Event has a lock, which a thread might hold that then abandons this in a garbage collection.
+        # An Event has a lock, which a thread might hold that then abandons this in a garbage
+        # collection.
         self._stopped = False
         self._thread = threading.Thread(target=self._read, name="wdsflow-ahead", daemon=True)
         self._thread.start()

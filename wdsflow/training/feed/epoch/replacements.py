@@ -12,8 +12,8 @@ from .losses import Losses, StarvedError
 from .planned_step import PlannedStep
 from .stream import Stream
 
-# Opens a stream at the beginning of a round, with the function that it calls with samples lost while
-# listing, and with their round.
+# Opens a stream at the beginning of a round, with the function that it calls with samples lost
+# while listing, and with their round.
 OpenStream: TypeAlias = Callable[[StreamKey, int, Callable[[FeedLoss, int], None]], Stream]
 
 
@@ -29,8 +29,8 @@ class Replacements:
     Args:
         streams: all streams of the first round, in their order.
         open_stream: opens one of them.
-        losses: counts the samples in a row that cannot be used. Those of the search are not of this rank, so it must have
-            a count of its own.
+        losses: counts the samples in a row that cannot be used. Those of the search are not of this
+            rank, so it must have a count of its own.
     """
 
     def __init__(

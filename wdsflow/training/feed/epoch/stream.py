@@ -35,9 +35,10 @@ class Stream:
         epoch: its number.
         seed: of the shuffle buffer and of the samples, with the numbers of stream, epoch and round.
         shuffle: sizes of the buffer; None leaves samples in the order of the shards.
-        most_bytes: limit of raw content in the buffer and read ahead. Only shards that cannot seek have such content;
-            they are read ahead.
-        lose: called with each sample that is lost while listing and with its round, except those that are skipped.
+        most_bytes: limit of raw content in the buffer and read ahead. Only shards that cannot seek
+            have such content; they are read ahead.
+        lose: called with each sample that is lost while listing and with its round, except those
+            that are skipped.
         idle: called periodically during waiting or skipping; may raise.
         first_round: the number of the first round.
         draws: of an order whose shards never end, the number of shards that it draws from.

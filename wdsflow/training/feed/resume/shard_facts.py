@@ -11,8 +11,8 @@ from wdsflow.text.words import how_many
 _MOST_ENTRIES = 64
 # Sizes of more shards are not looked up: each takes a request where the disk is in a network.
 _MOST_SIZES = 4096
-# Names the entry with the number of shards. If that differs, nothing is said of the others: with one
-# shard fewer, each has other shards.
+# Names the entry with the number of shards. If that differs, nothing is said of the others: with
+# one shard fewer, each has other shards.
 ALL = "all of them"
 
 

@@ -4,8 +4,8 @@ A state is the position of a feed in an epoch, as JSON values:
 
 * ``version`` of this form, ``epoch``, and ``identity``: what determines the order of the feed, from
   its settings and its shards.
-* Of a balanced schedule ``samples``, given so far by all ranks, and ``stream_bytes``: the same on all
-  ranks.
+* Of a balanced schedule ``samples``, given so far by all ranks, and ``stream_bytes``: the same on
+  all ranks.
 * Of other schedules ``batch``, and ``streams``, the round and the position of each stream, which is
   empty at the beginning of an epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: which also
   determine the samples of a batch.
