@@ -227,7 +227,6 @@ def test_a_list_stands_for_a_term_with_the_distance_of_copies(tmp_path, monkeypa
     )
 
 
-@pytest.mark.deep
 def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
     from tests.stages.scores import tiny_models
 
@@ -295,7 +294,6 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
     assert "another model" in wrong.err
 
 
-@pytest.mark.deep
 def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     source = write(tmp_path / "in", [encoded(photo(), "JPEG")])
     (tmp_path / "bad.npz").write_bytes(b"no list")
@@ -330,7 +328,6 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     assert "measure writes hashes.npz" in keys_only.err
 
 
-@pytest.mark.deep
 def test_odd_sizes_are_those_of_cleanvision(tmp_path):
     rng = np.random.default_rng(2)
     sizes = [(int(rng.integers(90, 130)), int(rng.integers(90, 130))) for _ in range(40)] + [
