@@ -82,7 +82,7 @@ def this_machine() -> Machine:
         cores=shown_cores(),
         quota=cpu_quota(),
         memory=psutil.virtual_memory().total,
-        memory_limit=min((group.most for group in control_groups()), default=None),
+        memory_limit=min((group.limit for group in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
         files_soft=files_soft,

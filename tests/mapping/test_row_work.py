@@ -21,7 +21,7 @@ from wdsflow.mapping.messages import Done, Failed, MapOrder, Measure, RowBatch
 from wdsflow.mapping.row_files import read_rows
 from wdsflow.mapping.row_work import RowSource, RowWork
 from wdsflow.mapping.worker_process import _bounded, _mapped
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import private_data_bytes
 from wdsflow.text.shell import escape
 
 
@@ -261,12 +261,12 @@ def test_a_batch_that_failed_of_which_no_row_did_is_reported_once(caplog):
     )
 
 
-@pytest.mark.skipif(not private_data(), reason="the system does not tell")
+@pytest.mark.skipif(not private_data_bytes(), reason="the system does not tell")
 def test_a_batch_has_the_room_that_it_is_given_and_the_limit_is_taken_back():
     before, room = resource.getrlimit(resource.RLIMIT_DATA), 512 << 20
     with _bounded(room):
         most, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        assert abs(most - private_data() - room) < 64 << 20
+        assert abs(most - private_data_bytes() - room) < 64 << 20
         assert hard == before[1]
         with _bounded(2 * room):  # what is bounded already stays so
             assert resource.getrlimit(resource.RLIMIT_DATA) == (most, hard)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.mapping.batch_size import Sizer
-from wdsflow.mapping.result_size import weigh_results
+from wdsflow.mapping.result_size import estimated_result_size
 from wdsflow.mapping.worker_pool import fitting
 
 MIB = 1 << 20
@@ -66,12 +66,14 @@ def test_there_is_always_a_worker_and_each_of_several_has_room_for_two_rows(
     ],
 )
 def test_results_are_weighed_by_their_content(value, size):
-    assert 0.95 * size < weigh_results(value) < 1.2 * size
+    assert 0.95 * size < estimated_result_size(value) < 1.2 * size
 
 
 def test_tables_and_images_are_weighed_by_their_content():
     import pyarrow
     from PIL import Image
 
-    assert 8_000_000 <= weigh_results(pyarrow.table({"a": numpy.zeros(1_000_000)})) < 8_010_000
-    assert 4_000_000 <= weigh_results([Image.new("RGB", (1000, 1000))]) < 4_010_000
+    assert (
+        8_000_000 <= estimated_result_size(pyarrow.table({"a": numpy.zeros(1_000_000)})) < 8_010_000
+    )
+    assert 4_000_000 <= estimated_result_size([Image.new("RGB", (1000, 1000))]) < 4_010_000

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wdsflow.memory.usage import mapped_files
+from wdsflow.memory.usage import mapped_file_bytes
 
 from .column_kinds import Features
 from .function_work import FunctionWork
 from .messages import RowBatch
-from .result_size import weigh_results
+from .result_size import estimated_result_size
 
 # Bytes of an input that may stay mapped into memory.
 _REOPEN = 64 << 20
@@ -57,7 +57,7 @@ class DatasetWork(FunctionWork):
 
         Returns None if the function changes nothing.
         """
-        if mapped_files() - self._mapped > _REOPEN:
+        if mapped_file_bytes() - self._mapped > _REOPEN:
             # Unmaps the pages that were read.
             self._open()
         rows = self._dataset.select(range(batch.start, batch.stop))
@@ -78,7 +78,7 @@ class DatasetWork(FunctionWork):
 
     def _open(self) -> None:
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - by the parent
-        self._mapped = mapped_files()
+        self._mapped = mapped_file_bytes()
 
     def _function(self, offset: int) -> Callable[..., object]:
         """Return the user's function with row numbers shifted by ``offset``.
@@ -91,7 +91,7 @@ class DatasetWork(FunctionWork):
 
         def called(batch: object, *indices: list[int], **arguments: object) -> object:
             returned = self.fn(batch, *_shifted(indices, offset), **arguments)
-            self.results = weigh_results(_computed_columns(returned))
+            self.results = estimated_result_size(_computed_columns(returned))
             return returned
 
         return awaited if inspect.iscoroutinefunction(self.fn) else called

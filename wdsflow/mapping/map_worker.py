@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wdsflow.engines.exit_status import ending, likely_memory
 from wdsflow.engines.peer import Peer
-from wdsflow.memory.usage import descendants, held
+from wdsflow.memory.usage import descendants, pss_bytes
 
 from .messages import Done, Failed, MapOrder, MapSetup, RowBatch
 
@@ -67,7 +67,7 @@ class MapWorker(Peer):
 
     def takes(self) -> int:
         """Return the bytes that it and its children take now."""
-        return held(self.pid) + sum(map(held, descendants(self.pid)))
+        return pss_bytes(self.pid) + sum(map(pss_bytes, descendants(self.pid)))
 
     def kill(self, reason: str) -> None:
         """Kill it and its children, unless it has ended."""

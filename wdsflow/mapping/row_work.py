@@ -7,7 +7,7 @@ from typing import Any
 from .errors import UnreadableError
 from .function_work import FunctionWork
 from .messages import RowBatch, packed
-from .result_size import weigh_results
+from .result_size import estimated_result_size
 from .row_files import write_rows
 
 
@@ -86,11 +86,11 @@ class RowWork(FunctionWork):
             indices.append(list(range(batch.start, batch.stop)))
         if not isinstance(rows[0], Mapping):
             results = self.fn(rows, *indices, **self.fn_kwargs)
-            self.results = weigh_results(results)
+            self.results = estimated_result_size(results)
             return write_rows(path, _checked_list(results))
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         results = self.fn(columns, *indices, **self.fn_kwargs)
-        self.results = weigh_results(results)
+        self.results = estimated_result_size(results)
         return write_rows(path, _rows_of(self._result_columns(columns, results)))
 
     def _result_columns(self, columns: dict[Any, Any], results: Any) -> dict[Any, Any]:

@@ -3,7 +3,7 @@
 import os
 
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import HeldMemory
+from wdsflow.memory.usage import CachedPss
 
 from .batch_size import COMFORT, Sizer
 from .errors import MappingError
@@ -35,7 +35,7 @@ class WorkerPool:
         self.usable = memory - max(memory // 20, 16 << 20)
         self.target = 1
         self.workers: list[MapWorker] = []
-        self._held = HeldMemory()
+        self._held = CachedPss()
 
     def busy(self) -> list[MapWorker]:
         """Return the workers that have a batch."""

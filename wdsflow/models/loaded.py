@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.allocator import other_frameworks
-from wdsflow.memory.batching.attempt import OutputsError, lost
+from wdsflow.memory.batching.attempt import OutputsError, device_error
 from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 from wdsflow.memory.batching.device import check_cap, current_device, open_device
 from wdsflow.memory.batching.exceptions import drop_frames
@@ -147,11 +147,11 @@ class LoadedModels:
         except Exception as error:
             raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if result.fits and result.free is not None and runner.ceiling.limit is None:
-            limit = result.ceiling(int(result.free * _FIRST_BATCH_SHARE))
+            limit = result.cost_within(int(result.free * _FIRST_BATCH_SHARE))
             # A GPU reports that it is full; the system kills
             # a process that takes all of the host's memory.
             most = limit if self.device == "cpu" else None
-            runner.ceiling = Ceiling(CeilingState(limit), most=most)
+            runner.ceiling = Ceiling(CeilingState(limit), max_limit=most)
         return result
 
     def _runner(self, model: Model) -> BatchRunner[Any, Any]:
@@ -192,7 +192,7 @@ class LoadedModels:
                         f"{model.called()} cannot be loaded: {type(error).__name__}: {error}"
                     ) from error
                 drop_frames(error)
-            lost(self._open.release)
+            device_error(self._open.release)
         raise AssertionError
 
     def _spend(self, model: Model, items: int, seconds: float) -> None:

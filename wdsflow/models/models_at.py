@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device_names import choose_devices
 from wdsflow.stages.scores.model.model import Model
 
 from .loaded import LoadedModels, PreparedModels
@@ -61,7 +61,7 @@ def costs_here(location: ModelLocation, models: Mapping[str, Model]) -> list[Mod
 def _started_processes(
     location: ModelLocation, models: tuple[Model, ...], _process: int
 ) -> ModelProcesses:
-    processes = ModelProcesses(choose(location.device)[0], location.memory)
+    processes = ModelProcesses(choose_devices(location.device)[0], location.memory)
     try:
         processes.prepare(models)
     except BaseException:
@@ -75,4 +75,4 @@ def _started_processes(
 def _models_at(location: ModelLocation, _process: int) -> Models:
     if location.addresses:
         return RemoteModels(location.addresses, location.key, location.window)
-    return LoadedModels(choose(location.device)[0], location.memory)
+    return LoadedModels(choose_devices(location.device)[0], location.memory)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from wdsflow.memory.batching.device import check_cap
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device_names import choose_devices
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.model import Model
 
@@ -30,7 +30,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
 
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:
-            devices = choose(device)
+            devices = choose_devices(device)
             for name in devices:
                 check_cap(name, memory)
         except ValueError as error:

@@ -13,7 +13,7 @@ from typing import IO
 
 from wdsflow.engines.exit_status import ending, likely_memory
 from wdsflow.memory.bounds import host_memory
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import private_data_bytes
 from wdsflow.text.shell import escape
 
 # Seconds for the import of the user's module.
@@ -49,7 +49,7 @@ def forget_ranks() -> None:
 
 def bound_memory() -> None:
     """Limit memory to half of the free memory: a pipeline that needs more gets a MemoryError."""
-    limit = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
+    limit = private_data_bytes() + max(_LEAST_MEMORY, host_memory().free // 2)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
     if hard_limit != resource.RLIM_INFINITY:
         limit = min(limit, hard_limit)

@@ -17,7 +17,7 @@ from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 from wdsflow.models.model_location import begins_small
 from wdsflow.models.models_at import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
@@ -231,7 +231,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         content = request.make(*inputs)
         self._window.items[item] = content
         self._window.samples[item[0]] = open_sample
-        self._window.weight += weigh(content)
+        self._window.weight += estimated_size(content)
         return False
 
     def _set_value(

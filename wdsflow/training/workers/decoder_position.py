@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from wdsflow.engines.mark import Note
-from wdsflow.memory.shared_memory import nameless_file
+from wdsflow.memory.shared_memory import unnamed_file
 from wdsflow.stages import tokenizer_contract
 
 # Chunks begun, task of the latest, time.
@@ -44,7 +44,7 @@ class SharedPosition:
     """The position of a process in memory that it shares with its parent."""
 
     def __init__(self) -> None:
-        self._fd = nameless_file(_TEXT)
+        self._fd = unnamed_file(_TEXT)
         self._cell = Note(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
         # Held while the stack is read: closed meanwhile, the
