@@ -3,7 +3,7 @@ import os
 import pytest
 
 from wdsflow.engines import site as cores
-from wdsflow.engines.site import shown_cores, usable_cores
+from wdsflow.engines.site import schedulable_cores, usable_cores
 from wdsflow.filtering.passes.pass_engine import share_memory
 from wdsflow.memory import bounds as limits
 from wdsflow.training.feed.memory_shares import shares
@@ -26,7 +26,7 @@ def test_a_container_may_grant_fewer_processors_than_it_shows(
     (tmp_path / "cpu.max").write_text(granted)
     monkeypatch.setattr(cores, "_GRANTED", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    assert shown_cores() == 6
+    assert schedulable_cores() == 6
     assert usable_cores() == share_memory(None, None, 100, 1 << 20) == usable
 
 

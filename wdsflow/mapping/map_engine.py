@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from wdsflow.engines.retries import MAP_STARTS, rows_again
+from wdsflow.engines.retries import MAP_STARTS, retry_step
 from wdsflow.memory.sizes import format_size
 
 from .batch_failures import BatchFailures
@@ -230,7 +230,7 @@ class MapEngine:
             text = f"the disk is full, at {rows}: {answer.text}; results go to {self.folder.parent}"
             raise MappingError(text, detail=answer.detail)
         log.info("%s: %s (the worker may grow by %s)", rows, answer.text, format_size(worker.room))
-        action = rows_again(
+        action = retry_step(
             len(batch), had_all=had_all_memory, may_be_blameless=is_memory or answer.kind == "died"
         )
         if action == "halves":

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from wdsflow.engines.exit_status import ending, likely_memory
+from wdsflow.engines.exit_status import describe_exit, sigkill_cause
 from wdsflow.engines.peer import Peer
 from wdsflow.memory.usage import descendants, pss_bytes
 
@@ -60,10 +60,10 @@ class MapWorker(Peer):
         status = self.wait()
         if self.killed:
             return Failed("memory", self.killed)
-        reason = ending(status, "ended by itself (exit status")
+        reason = describe_exit(status, "ended by itself (exit status")
         if status >= 0:
             reason += ")"
-        return Failed("died", f"its process {reason}{likely_memory(status, 'a process')}")
+        return Failed("died", f"its process {reason}{sigkill_cause(status, 'a process')}")
 
     def takes(self) -> int:
         """Return the bytes that it and its children take now."""

@@ -24,7 +24,7 @@ def memory_share(models: Sequence[Model], device: str, memory: str | None) -> fl
     probes: list[Probe] = []
     try:
         for model in models:
-            probe = loaded.make_ready(model)
+            probe = loaded.load_and_probe(model)
             if probe is not None:
                 probes.append(probe)
     except ModelError:

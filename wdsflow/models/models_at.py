@@ -18,10 +18,10 @@ from .remote_models import RemoteModels
 class Models(Protocol):
     """Runs models on items.
 
-    ``apart``: in another process, which may die without this one. ``window``: see ModelLocation.
+    ``in_other_process``: in another process, which may die without this one. ``window``: see ModelLocation.
     """
 
-    apart: bool
+    in_other_process: bool
     window: int
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
@@ -36,8 +36,8 @@ def models_at(location: ModelLocation) -> Models:
 
     A worker process keeps it for all its shards. Raises ModelError.
     """
-    if location.apart is not None:
-        processes = _started_processes(location, location.apart, os.getpid())
+    if location.models_to_start is not None:
+        processes = _started_processes(location, location.models_to_start, os.getpid())
         return models_at(processes.location)
     for model, facts in location.facts:
         model.recall(facts)
@@ -52,9 +52,9 @@ def costs_here(location: ModelLocation, models: Mapping[str, Model]) -> list[Mod
     loaded = models_at(location)
     if not isinstance(loaded, LoadedModels):
         return []
-    spent = loaded.spent
-    loaded.spent = {}
-    return costs_of(models, device_and_name(loaded.device), spent)
+    times = loaded.model_times
+    loaded.model_times = {}
+    return costs_of(models, device_and_name(loaded.device), times)
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from wdsflow.stages.scores.model.model import Model
 from .calls import ServerSetup
 from .device_process import DeviceProcess
 from .loaded import ModelError
-from .model_costs import ModelCost, costs_of, read_spent
+from .model_costs import ModelCost, costs_of, read_model_times
 from .model_location import ModelLocation, window_of
 from .process_files import costs_file
 from .remote_models import RemoteModels
@@ -69,8 +69,8 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
         """Return what some models took, which are given by digests of their identities."""
         costs: list[ModelCost] = []
         for process in self._processes:
-            device, spent = read_spent(costs_file(process.setup.address))
-            costs += costs_of(models, device, spent)
+            device, times = read_model_times(costs_file(process.setup.address))
+            costs += costs_of(models, device, times)
         return costs
 
     def __exit__(

@@ -39,7 +39,9 @@ def start_models(
     # A dead process is replaced without its worker.
     is_apart = options.engine != "local"
     location = ModelLocation(
-        device=options.device, memory=options.gpu_memory, apart=first if is_apart else None
+        device=options.device,
+        memory=options.gpu_memory,
+        models_to_start=first if is_apart else None,
     )
     if not models or not pass_.computes_scores or is_apart:
         return location

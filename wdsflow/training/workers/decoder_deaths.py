@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.engines.exit_status import killed_by
+from wdsflow.engines.exit_status import signal_name
 from wdsflow.memory.bounds import host_memory
 from wdsflow.memory.sizes import format_size
 from wdsflow.training.feed_options import FeedOptions
@@ -57,7 +57,7 @@ def _how(code: int | None) -> tuple[str, str]:
     """Return how a process ended, and the usual cause."""
     if code is None:
         return "closed its pipe", ""
-    name = killed_by(code)
+    name = signal_name(code)
     if not name:
         return (
             f"ended by itself with exit status {code}",
@@ -76,7 +76,7 @@ def _how(code: int | None) -> tuple[str, str]:
 
 
 def _next(death: Death, options: FeedOptions) -> Iterator[str]:
-    name = killed_by(death.code)
+    name = signal_name(death.code)
     if name == "SIGKILL":
         if death.recognised and death.processes > 1:
             yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
-from wdsflow.engines.mark import Note
+from wdsflow.engines.mark import SharedValues
 from wdsflow.memory.shared_memory import unnamed_file
 from wdsflow.stages import tokenizer_contract
 
@@ -45,7 +45,7 @@ class SharedPosition:
 
     def __init__(self) -> None:
         self._fd = unnamed_file(_TEXT)
-        self._cell = Note(_CELL, self._fd)
+        self._cell = SharedValues(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
         # Held while the stack is read: closed meanwhile, the
         # number of the file might be that of another file.
@@ -104,7 +104,7 @@ def others_frames(stack: Iterable[tuple[str, str, int]]) -> list[str]:
     return [f"{name} ({path}, line {line})" for name, path, line in theirs]
 
 
-def _close(fd: int, cell: Note) -> None:
+def _close(fd: int, cell: SharedValues) -> None:
     os.close(fd)
     # It duplicates the descriptor.
     cell.close()
