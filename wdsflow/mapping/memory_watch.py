@@ -56,8 +56,8 @@ class MemoryWatch:
 
         Shared memory is counted once.
         """
-        busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
-        sizes = {worker: worker.takes() for worker in workers}
+        busy = [worker for worker in workers if worker.batch is not None and not worker.kill_reason]
+        sizes = {worker: worker.memory_in_use() for worker in workers}
         if not busy or pss_bytes(os.getpid()) + sum(sizes.values()) <= self.memory:
             return
         largest = max(busy, key=sizes.__getitem__)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import UnreadableError
 from .function_work import FunctionWork
-from .messages import RowBatch, packed
+from .messages import RowBatch, pickle_for_worker
 from .result_size import estimated_result_size
 from .row_files import write_rows
 
@@ -45,7 +45,7 @@ class RowSource:
         self._next += len(batch)
         return RowBatch(start, self._next, tuple(batch))
 
-    def left(self) -> int | None:
+    def rows_left(self) -> int | None:
         """Return how many rows are left, None if unknown."""
         if self._count is None:
             return None
@@ -107,7 +107,7 @@ def _pickled(row: object) -> bytes:
     try:
         return pickle.dumps(row, pickle.HIGHEST_PROTOCOL)
     except Exception:  # noqa: BLE001 - dill may manage, or its error has the reason
-        return packed(row, "a row")
+        return pickle_for_worker(row, "a row")
 
 
 def _unpickled(batch: RowBatch) -> list[Any]:

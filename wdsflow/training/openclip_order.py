@@ -72,7 +72,7 @@ def training_order(
         weights = subset.weights
         catalog.view = subset.view
     if join is not None:
-        join.begin(urls)
+        join.find_key_prefixes(urls)
 
     if options.schedule == "balanced":
         if resampled:

@@ -142,7 +142,7 @@ def open_source(
         urls = subset.urls
         catalog.view = subset.view
     if join is not None:
-        join.begin(urls)
+        join.find_key_prefixes(urls)
     counts = count_joined(catalog, urls, job_rank, options)
     if not sum(counts):
         raise nothing_usable(catalog, urls, job_rank, options)

@@ -8,7 +8,7 @@ from wdsflow.joining.join_errors import JoinMismatch
 from wdsflow.joining.join_options import UnpairedJoin
 from wdsflow.joining.join_result import JoinResult
 from wdsflow.joining.joined_fields import JoinedFields
-from wdsflow.joining.joined_scan import JoinedScan, collecting
+from wdsflow.joining.joined_scan import JoinedScan, counting_progress
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import start
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
@@ -184,7 +184,7 @@ class _Scan:
             join = open_unchecked_join(self.options, captions, self.urls)
             data = arguments.train_data or ""
             scanned = self._scan_joined(data, join, self.progress)
-            if scanned.join is not None and scanned.join.resolve(self.urls):
+            if scanned.join is not None and scanned.join.withhold_ambiguous(self.urls):
                 # Ambiguous samples, which are known now, lose their rows.
                 scanned = self._scan_joined(data, join, None)
             return scanned
@@ -201,7 +201,7 @@ class _Scan:
         result = None
         if join is not None:
             result = JoinResult(join)
-            progress = collecting(result, progress)
+            progress = counting_progress(result, progress)
         if options.ledger is not None:
             shards, kept = scan_kept(
                 self.all_urls, self.urls, self._depth, options, data, progress, join
@@ -209,7 +209,7 @@ class _Scan:
             return _ScannedShards(shards, kept, result)
         functions: list[ScanOne] = [scan_shard] * len(self.urls)
         if join is not None:
-            functions = [JoinedScan(join.of(url)) for url in self.urls]
+            functions = [JoinedScan(join.for_shard(url)) for url in self.urls]
         shards = scan_shards(self.urls, self._depth, progress=progress, how=functions)
         return _ScannedShards(shards, join=result)
 

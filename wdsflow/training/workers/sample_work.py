@@ -64,8 +64,8 @@ class SampleWork:
             data, members = read_members(ref, self.shards, self.largest, self._most_bytes)
             if self.join is not None and ref.row >= 0:
                 stage = "join"
-                self.join.check(ref.row, data, members)
-                members = self.join.members(ref.row, members, self._most_bytes)
+                self.join.check_sample(ref.row, data, members)
+                members = self.join.joined_members(ref.row, members, self._most_bytes)
             if columns.map is not None:
                 stage = "map"
                 return MadeSample(

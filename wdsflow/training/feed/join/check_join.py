@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.joining.join_errors import all_withheld, ambiguous_join, no_match
+from wdsflow.joining.join_errors import all_withheld_error, ambiguous_join_error, no_match_error
 from wdsflow.joining.join_result import withheld_line
 from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.joining.row_use import RowUse
@@ -78,7 +78,7 @@ def check_some_match(
             break
     join.use = None
     if not use.matched:
-        raise refused_join(no_match(join, use.samples, use.values), options)
+        raise refused_join(no_match_error(join, use.samples, use.values), options)
 
 
 class _Matches:
@@ -98,12 +98,14 @@ class _Matches:
     def __init__(self, use: RowUse, gather: Callable[[Any], list[Any]]) -> None:
         import numpy as np
 
-        counts = np.sum(gather((use.samples, use.matched, use.withheld, use.several)), axis=0)
+        counts = np.sum(
+            gather((use.samples, use.matched, use.withheld, use.with_several_rows)), axis=0
+        )
         self.samples, self.matched, self.withheld, self.several = counts.tolist()
         self.used = self.shared = 0
-        for start in range(0, len(use.rows), _SLICE):
+        for start in range(0, len(use.used_rows), _SLICE):
             part = slice(start, start + _SLICE)
-            use.shared[part] = self._add(gather((use.rows[part], use.shared[part])))
+            use.shared_rows[part] = self._add(gather((use.used_rows[part], use.shared_rows[part])))
         # Several ranks may have the same ones.
         examples: dict[str, None] = {}
         self.values: list[str] = []
@@ -146,17 +148,17 @@ def _check(
     _check_one_table(gather(join.index.digest))
     matches = _Matches(use, gather)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
-        error = ambiguous_join(join, matches.several, matches.shared, matches.examples)
+        error = ambiguous_join_error(join, matches.several, matches.shared, matches.examples)
         raise refused_join(error, options)
-    if join.resolves:
+    if join.withholds_rows:
         join.withheld = _withheld(join, use, urls, gather)
         withheld = sum(map(count_withheld, join.withheld.values()))
         matches.withheld += withheld
         matches.matched -= withheld
     if not matches.matched:
         if matches.withheld:
-            raise refused_join(all_withheld(join, matches.withheld), options)
-        raise refused_join(no_match(join, matches.samples, matches.values), options)
+            raise refused_join(all_withheld_error(join, matches.withheld), options)
+        raise refused_join(no_match_error(join, matches.samples, matches.values), options)
     _log.info(
         "join: %s of %s have a row of %s; %s of %s used",
         f"{matches.matched:,}",
@@ -176,9 +178,9 @@ def _withheld(
     rows = use.rows_by_number(urls)
     first = None
     if join.ambiguous == "first":
-        first = _gathered_firsts(FirstSamples.of(rows, use.shared), gather)
+        first = _gathered_firsts(FirstSamples.of(rows, use.shared_rows), gather)
     withheld: dict[Shard, bytes] = {}
-    for part in gather(withheld_rows(rows, use.shared, first)):
+    for part in gather(withheld_rows(rows, use.shared_rows, first)):
         for number, bits in part.items():
             withheld[urls[number]] = bits
     return withheld

@@ -30,10 +30,10 @@ class FeedJoin:
             raise refused_table(error, options) from error.__cause__
         self.fields: JoinedFields = self._opened.fields
 
-    def begin(self, urls: Sequence[Shard]) -> None:
+    def find_key_prefixes(self, urls: Sequence[Shard]) -> None:
         """Learn how the keys of shards are named in a ledger. Raises JoinError."""
         try:
-            self._opened.begin(urls)
+            self._opened.find_key_prefixes(urls)
         except TableError as error:
             raise JoinError(str(error)) from None
 
@@ -58,6 +58,6 @@ def open_unchecked_join(
     join = open_join(options, captions)
     if join is None:
         return None
-    join.begin(urls)
+    join.find_key_prefixes(urls)
     join.fields.use = None
     return join.fields
