@@ -6,7 +6,7 @@ from wdsflow.engines import site as cores
 from wdsflow.engines.site import schedulable_cores, usable_cores
 from wdsflow.filtering.passes.pass_engine import share_memory
 from wdsflow.memory import bounds as limits
-from wdsflow.training.feed.memory_shares import shares
+from wdsflow.training.feed.memory_shares import divide_memory
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_feed_takes_half_of_what_the_container_has_not_of_the_machine(monkeypa
     }
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(512 << 20, 0)])
-    found = shares(None, **sizes)
+    found = divide_memory(None, **sizes)
     assert found.decode + found.shuffle + found.raw <= 256 << 20
     monkeypatch.setattr(limits, "control_groups", list)
-    assert shares(None, **sizes).decode > found.decode
+    assert divide_memory(None, **sizes).decode > found.decode

@@ -19,11 +19,11 @@ from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import Expansion, NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_sources import Captions, captions_for
 from wdsflow.text.shell import escape
-from wdsflow.training.feed.join.join_errors import refused_join
+from wdsflow.training.feed.join.join_errors import mismatch_error
 from wdsflow.training.feed.join.open_join import open_unchecked_join
 from wdsflow.training.feed.subset.subset_scan import scan_kept
 from wdsflow.training.feed_options import FeedOptions, JoinError, NothingKept, SubsetError
-from wdsflow.training.stalls.field_fixes import command, pipe_fixes
+from wdsflow.training.stalls.field_fixes import pipe_fixes, rerun_command
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
 from .preflight_outcome import Refusal
@@ -127,7 +127,7 @@ def _refuse_unused_weights(
     hints = []
     if not arguments.dataset_resampled:
         resampled = with_training_flags(options, ("--dataset-resampled",))
-        hints = [f"  with it: {command(resampled)}"]
+        hints = [f"  with it: {rerun_command(resampled)}"]
     # Without the name of the exception.
     _, _, why = begun.crash.partition(": ")
     raise Refusal(why, hints)
@@ -150,7 +150,7 @@ def _join_lines(join: JoinResult | None, options: FeedOptions, *, all_scanned: b
     try:
         join.check(options.join_ambiguous, all_shards=all_scanned)
     except JoinMismatch as error:
-        raise Refusal(str(refused_join(error, options)), nothing_read=False) from None
+        raise Refusal(str(mismatch_error(error, options)), nothing_read=False) from None
     return join.lines()
 
 

@@ -57,7 +57,7 @@ class SharedPosition:
         with self._in_use:
             self._end()
 
-    def listen(self) -> None:
+    def allow_stack_requests(self) -> None:
         """In the child: let the parent request the stack, even inside a library's code."""
         faulthandler.register(signal.SIGUSR2, file=self._fd, all_threads=False)
 
@@ -95,10 +95,12 @@ def frames(dump: str) -> list[str]:
     >>> frames('Current thread 0x1 (most recent call first):\n  File "/x.py", line 3 in sleep\n')
     ['sleep (/x.py, line 3)']
     """
-    return others_frames((name, path, int(line)) for path, line, name in _FRAME.findall(dump))
+    return frames_outside_wdsflow(
+        (name, path, int(line)) for path, line, name in _FRAME.findall(dump)
+    )
 
 
-def others_frames(stack: Iterable[tuple[str, str, int]]) -> list[str]:
+def frames_outside_wdsflow(stack: Iterable[tuple[str, str, int]]) -> list[str]:
     """Return functions with their files and lines, innermost first, up to the first of our own."""
     theirs = takewhile(lambda frame: not frame[1].startswith(_OURS), stack)
     return [f"{name} ({path}, line {line})" for name, path, line in theirs]

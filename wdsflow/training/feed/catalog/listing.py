@@ -61,7 +61,7 @@ class RequiredMembers:
         """Return whether a member is read."""
         return self.everything or field in self._contents or (self.joins_json and field == JSON)
 
-    def in_words(self) -> list[str]:
+    def requirements(self) -> list[str]:
         """Return in words what a sample must have."""
         words = ["an image"] * bool(self.images) + ["a caption"] * bool(self.texts)
         words += [" or ".join(group) for group in self.needed]

@@ -14,9 +14,9 @@ from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed_options import FeedOptions, JoinError
-from wdsflow.training.ranks import JobRank, gathered, talks
+from wdsflow.training.ranks import JobRank, gather_from_ranks, is_distributed
 
-from .join_errors import refused_join
+from .join_errors import mismatch_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _ENTRIES = 1 << 18
 _log = logging.getLogger("wdsflow.training")
 
 
-def count_joined(
+def count_and_check_join(
     catalog: Catalog,
     urls: Sequence[Shard],
     job_rank: JobRank,
@@ -50,7 +50,7 @@ def count_joined(
     changed = [url for url in dict.fromkeys(urls) if url in catalog.join.withheld]
     if not changed:
         return counts
-    catalog.list_again()
+    catalog.forget_listings()
     new = dict(
         zip(changed, count_samples(catalog, changed, job_rank, options, exact=exact), strict=True)
     )
@@ -70,15 +70,15 @@ def check_some_match(
     """
     use = join.use
     assert use is not None
-    if job_rank.world_size > 1 and talks():
-        _check_one_table(gathered(join.index.digest))
+    if job_rank.world_size > 1 and is_distributed():
+        _check_one_table(gather_from_ranks(join.index.digest))
     for url in urls:
         catalog.count(url)
         if use.matched:
             break
     join.use = None
     if not use.matched:
-        raise refused_join(no_match_error(join, use.samples, use.values), options)
+        raise mismatch_error(no_match_error(join, use.samples, use.values), options)
 
 
 class _Matches:
@@ -142,14 +142,14 @@ def _check(
     """
     use, join.use = join.use, None
     assert use is not None
-    gather: Callable[[Any], list[Any]] = _alone
-    if job_rank.world_size > 1 and talks():
-        gather = gathered
+    gather: Callable[[Any], list[Any]] = _gather_alone
+    if job_rank.world_size > 1 and is_distributed():
+        gather = gather_from_ranks
     _check_one_table(gather(join.index.digest))
     matches = _Matches(use, gather)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
         error = ambiguous_join_error(join, matches.several, matches.shared, matches.examples)
-        raise refused_join(error, options)
+        raise mismatch_error(error, options)
     if join.withholds_rows:
         join.withheld = _withheld(join, use, urls, gather)
         withheld = sum(map(count_withheld, join.withheld.values()))
@@ -157,8 +157,8 @@ def _check(
         matches.matched -= withheld
     if not matches.matched:
         if matches.withheld:
-            raise refused_join(all_withheld_error(join, matches.withheld), options)
-        raise refused_join(no_match_error(join, matches.samples, matches.values), options)
+            raise mismatch_error(all_withheld_error(join, matches.withheld), options)
+        raise mismatch_error(no_match_error(join, matches.samples, matches.values), options)
     _log.info(
         "join: %s of %s have a row of %s; %s of %s used",
         f"{matches.matched:,}",
@@ -203,5 +203,5 @@ def _check_one_table(digests: Sequence[str]) -> None:
         raise JoinError("the table is not the same on all ranks: give all machines one file")
 
 
-def _alone(value: Any) -> list[Any]:
+def _gather_alone(value: Any) -> list[Any]:
     return [value]

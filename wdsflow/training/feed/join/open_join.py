@@ -13,7 +13,7 @@ from wdsflow.stages.caption_sources import Captions
 from wdsflow.table_files.errors import TableError
 from wdsflow.training.feed_options import FeedOptions, JoinError
 
-from .join_errors import refused_table
+from .join_errors import unreadable_table_error
 
 
 class FeedJoin:
@@ -27,7 +27,7 @@ class FeedJoin:
         try:
             self._opened = OpenedJoin(options, captions)
         except TableError as error:
-            raise refused_table(error, options) from error.__cause__
+            raise unreadable_table_error(error, options) from error.__cause__
         self.fields: JoinedFields = self._opened.fields
 
     def find_key_prefixes(self, urls: Sequence[Shard]) -> None:
