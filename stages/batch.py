@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 from wdsflow.memory.sizes import parse_size
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 
 from .base import OnError, Sample, Stage, StageError
 from .fields import listed
@@ -127,7 +127,7 @@ class Batch(Stage, name="batch"):
         load = _Load(count=1)
         try:
             if self.max_bytes is not None:
-                load.size = weigh(sample)
+                load.size = estimated_size(sample)
             if self.max_pixels is not None:
                 load.height, load.width = _height_width(sample[self.image])
             if self.max_tokens is not None:

@@ -9,7 +9,7 @@ from random import Random
 from types import FunctionType
 
 from wdsflow.memory.sizes import parse_size
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 from wdsflow.text.shell import escape
 
 from .base import Dropped, SampleStage, Stage, StageError
@@ -183,7 +183,7 @@ class Shuffle(Stage, name="shuffle"):
         grows = True
         for sample in samples:
             counts.seen += 1
-            weight = weigh(sample)
+            weight = estimated_size(sample)
             if weight > most:
                 counts.noted["too-large-to-shuffle"] += 1
                 counts.kept += 1

@@ -7,7 +7,7 @@ from functools import partial
 from wdsflow.joining.join_errors import JoinMismatch
 from wdsflow.joining.join_fixes import mismatch_fixes
 from wdsflow.joining.join_result import JoinResult
-from wdsflow.joining.joined_scan import JoinedScan, collecting
+from wdsflow.joining.joined_scan import JoinedScan, counting_progress
 from wdsflow.joining.open_join import OpenedJoin
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import Progress
@@ -44,7 +44,7 @@ class JoinedCheck:
         self._options = options
         captions = None if options.caption is None else parse_captions(options.caption)
         opened = OpenedJoin(options, captions)
-        opened.begin(urls)
+        opened.find_key_prefixes(urls)
         opened.fields.use = None
         self._join = opened.fields
         self._result = JoinResult(opened.fields)
@@ -53,17 +53,17 @@ class JoinedCheck:
         self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress | None
     ) -> list[ShardEvidence]:
         """Return the evidence of shards with the fields of their rows."""
-        if self._join.resolves:
+        if self._join.withholds_rows:
             # Which samples get no row is known when all of them have been listed.
             listed = JoinResult(self._join)
-            self._scan(scan, urls, replace(plan, level="names"), collecting(listed, None))
-            listed.resolve(urls)
-        return self._scan(scan, urls, plan, collecting(self._result, progress))
+            self._scan(scan, urls, replace(plan, level="names"), counting_progress(listed, None))
+            listed.withhold_ambiguous(urls)
+        return self._scan(scan, urls, plan, counting_progress(self._result, progress))
 
     def _scan(
         self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress
     ) -> list[ShardEvidence]:
-        how = [JoinedScan(self._join.of(url)) for url in urls]
+        how = [JoinedScan(self._join.for_shard(url)) for url in urls]
         return scan(urls, plan, how=how, progress=progress)
 
     def judged(self, context: Context) -> Context:
@@ -106,7 +106,7 @@ class JoinedCheck:
     def _refuse_nothing_left(self) -> None:
         """Raise JoinMismatch if there are samples, and the join leaves out all of them."""
         error = self._mismatch()
-        if error is None and self._result.others:
+        if error is None and self._result.mismatches:
             error = JoinMismatch("; ".join(self._result.lines()))
         if error is not None and self._result.use.samples:
             raise error
@@ -124,7 +124,7 @@ class JoinedCheck:
 
     def _with_others(self, verdict: Verdict, max_loss: float) -> Verdict:
         """Return the verdict with the samples that are not those of their rows: they are lost."""
-        others = self._result.others
+        others = self._result.mismatches
         if not others:
             return verdict
         samples = verdict.samples + sum(others.values())

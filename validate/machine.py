@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.engines.site import cpu_quota, shown_cores
+from wdsflow.engines.site import cpu_quota, schedulable_cores
 from wdsflow.readers.installed_versions import versions
 
 # Bytes or files; limits at least this high count as none.
@@ -79,10 +79,10 @@ def this_machine() -> Machine:
         variables=dict(os.environ),
         system=platform.system(),
         start_method=start_method,
-        cores=shown_cores(),
+        cores=schedulable_cores(),
         quota=cpu_quota(),
         memory=psutil.virtual_memory().total,
-        memory_limit=min((group.most for group in control_groups()), default=None),
+        memory_limit=min((group.limit for group in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
         files_soft=files_soft,

@@ -3,10 +3,10 @@ import os
 import pytest
 
 from wdsflow.engines import site as cores
-from wdsflow.engines.site import shown_cores, usable_cores
+from wdsflow.engines.site import schedulable_cores, usable_cores
 from wdsflow.filtering.passes.pass_engine import share_memory
 from wdsflow.memory import bounds as limits
-from wdsflow.training.feed.memory_shares import shares
+from wdsflow.training.feed.memory_shares import divide_memory
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_container_may_grant_fewer_processors_than_it_shows(
     (tmp_path / "cpu.max").write_text(granted)
     monkeypatch.setattr(cores, "_GRANTED", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    assert shown_cores() == 6
+    assert schedulable_cores() == 6
     assert usable_cores() == share_memory(None, None, 100, 1 << 20) == usable
 
 
@@ -41,7 +41,7 @@ def test_a_feed_takes_half_of_what_the_container_has_not_of_the_machine(monkeypa
     }
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(512 << 20, 0)])
-    found = shares(None, **sizes)
+    found = divide_memory(None, **sizes)
     assert found.decode + found.shuffle + found.raw <= 256 << 20
     monkeypatch.setattr(limits, "control_groups", list)
-    assert shares(None, **sizes).decode > found.decode
+    assert divide_memory(None, **sizes).decode > found.decode

@@ -15,10 +15,10 @@ import pytest
 from tests.filtering.shards import write_shards
 from wdsflow import Recipe, RunOptions
 from wdsflow.engines.base import EngineError, EnvironmentMismatchError, work_on
-from wdsflow.engines.first_here import FirstHere
+from wdsflow.engines.first_here import InProcessFirstEngine
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
-from wdsflow.engines.own_process import OwnProcess
+from wdsflow.engines.own_process import InProcessEngine
 from wdsflow.engines.site import Site, first_local
 from wdsflow.filtering.passes.pass_engine import engine_for
 from wdsflow.filtering.shard.run_shard import run_shard
@@ -86,7 +86,7 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
         Layout(tmp_path),
         metadata={"identities": expected},
     )
-    engine: Any = LocalEngine(run_shard, workers) if workers else OwnProcess(run_shard)
+    engine: Any = LocalEngine(run_shard, workers) if workers else InProcessEngine(run_shard)
     with pytest.raises(EngineError, match="would compute other values"):
         list(work_on(engine, [task]))
     with open(tmp_path / "mark", "w+b") as file, pytest.raises(EnvironmentMismatchError):
@@ -96,11 +96,11 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
 @pytest.mark.parametrize(
     ("where", "workers", "scores", "expected"),
     [
-        ("width > 0", None, True, FirstHere),
+        ("width > 0", None, True, InProcessFirstEngine),
         ("width > 0", 1, True, LocalEngine),
-        ("width > 0", 0, True, OwnProcess),
+        ("width > 0", 0, True, InProcessEngine),
         ("blur > 0", None, True, LocalEngine),  # a picture may end the process that decodes it
-        ("blur > 0", None, False, FirstHere),  # ledgers have its values
+        ("blur > 0", None, False, InProcessFirstEngine),  # ledgers have its values
     ],
 )
 def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
@@ -117,11 +117,12 @@ def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
 
 
 def test_a_machine_says_what_it_lacks(tmp_path: Path) -> None:
-    assert Site().trouble() == ""
+    assert Site().why_unusable() == ""
     assert (
-        f"does not see {tmp_path}/none" in Site(sees=(str(tmp_path), f"{tmp_path}/none")).trouble()
+        f"does not see {tmp_path}/none"
+        in Site(shared_paths=(str(tmp_path), f"{tmp_path}/none")).why_unusable()
     )
-    assert "and 0.0 where the run was started" in Site(version="0.0").trouble()
+    assert "and 0.0 where the run was started" in Site(version="0.0").why_unusable()
     assert Site(folder=f"{tmp_path}/none").start_folder() is None
     assert first_local([None, f"{tmp_path}/none", str(tmp_path)]) == (str(tmp_path),)
     assert first_local([None]) == ()

@@ -19,8 +19,8 @@ from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.engines.base import EngineError, work_on
-from wdsflow.engines.cluster import connected
-from wdsflow.engines.ray_engine import RayEngine, share_of_gpu
+from wdsflow.engines.cluster import connect_to_cluster
+from wdsflow.engines.ray_engine import RayEngine, gpu_share
 from wdsflow.engines.site import Site
 from wdsflow.memory.batching.attempt import POISONED
 from wdsflow.memory.batching.device import HostDevice
@@ -99,7 +99,7 @@ def test_the_share_of_a_device_is_that_of_loaded_models_and_their_largest_items(
     assert other is not None
     assert 380 * 1.9 < (other - one) * total / 1.2 / 2**20 < 380 * 2.2
     assert memory_share([], "cpu", None) is None
-    assert share_of_gpu(None, quarter, 2.0) == 2.0  # workers that need whole ones
+    assert gpu_share(None, quarter, 2.0) == 2.0  # workers that need whole ones
 
 
 def quarter(*_: object) -> float:
@@ -107,7 +107,7 @@ def quarter(*_: object) -> float:
 
 
 def sharing(ray: Any, *, declared: float, measure: Callable[[], float | None]) -> "RayEngine[Any]":
-    gpus = share_of_gpu(ray, measure, declared)
+    gpus = gpu_share(ray, measure, declared)
     return RayEngine(ray, process_of, Site(), gpus=gpus)
 
 
@@ -122,7 +122,7 @@ def test_workers_share_a_gpu_as_the_models_need_it(cluster: Cluster) -> None:
     cluster.lose_node()
     cluster.add_node(gpus=1, cores=4)
     try:
-        with connected(cluster.address) as start:
+        with connect_to_cluster(cluster.address) as start:
             counts = []
             for measure, declared in ((nothing, 0.5), (heavy_share, 0.5)):
                 engine = start(partial(sharing, declared=declared, measure=measure))

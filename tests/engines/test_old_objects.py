@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from wdsflow.engines.base import WorkerFailure
-from wdsflow.engines.own_process import OwnProcess
+from wdsflow.engines.own_process import InProcessEngine
 from wdsflow.old_objects import has_frozen_objects, old_objects_kept
 from wdsflow.shards.thread_jobs import run_in_threads
 
@@ -41,7 +41,7 @@ def nothing_frozen() -> Iterator[None]:
 
 
 def answer_of(work: object) -> object:
-    engine = OwnProcess[Task](work)  # type: ignore[arg-type]
+    engine = InProcessEngine[Task](work)  # type: ignore[arg-type]
     engine.submit(Task())
     answer = engine.next()[1]
     engine.close()

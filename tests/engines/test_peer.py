@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.processes import await_end
-from wdsflow.engines.exit_status import killed_by
+from wdsflow.engines.exit_status import signal_name
 from wdsflow.engines.messages import receive, send
 from wdsflow.engines.peer import Peer
 
@@ -111,7 +111,7 @@ def test_a_process_is_waited_for_no_longer_than_asked() -> None:
 
 
 def test_a_signal_has_its_name_if_it_has_one() -> None:
-    assert [killed_by(-number) for number in (signal.SIGTERM, 40, 200)] == [
+    assert [signal_name(-number) for number in (signal.SIGTERM, 40, 200)] == [
         "SIGTERM",
         "signal 40",
         "signal 200",

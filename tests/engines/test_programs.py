@@ -20,7 +20,7 @@ from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import write_shards
 from tests.processes import await_end, living_children
 from wdsflow.engines.base import EngineError
-from wdsflow.engines.cluster import connected
+from wdsflow.engines.cluster import connect_to_cluster
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
@@ -107,7 +107,7 @@ def test_a_driver_that_is_lost_ends_the_run_with_its_reason(cluster: Cluster) ->
     known = living_children()
 
     def lose() -> None:
-        with connected(cluster.address):
+        with connect_to_cluster(cluster.address):
             for driver in living_children(known):
                 driver.kill()
 

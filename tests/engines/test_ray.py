@@ -24,7 +24,7 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
 from wdsflow import Recipe, RunOptions, check, filter_shards, measure_shards
 from wdsflow.engines.base import EngineError, WorkerFailure
-from wdsflow.engines.cluster import connected
+from wdsflow.engines.cluster import connect_to_cluster
 from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
@@ -283,7 +283,7 @@ def mortal(task: tuple[str, int], _: object) -> int:
 def test_a_task_whose_actor_is_lost_is_tried_again_by_another_and_then_given_up(
     tmp_path: Path, cluster: Cluster, deaths: int
 ):
-    with connected(cluster.address) as start:
+    with connect_to_cluster(cluster.address) as start:
         engine = start(partial(RayEngine, function=mortal, site=Site()))
         engine.submit((str(tmp_path), deaths))
         _, answer = engine.next()
@@ -397,9 +397,9 @@ def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluste
 @pytest.mark.deep
 def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):
     task = ScanTask(0, named("/nowhere/a.tar"), ScanOptions())
-    with connected(cluster.address) as start:
+    with connect_to_cluster(cluster.address) as start:
         for site, why in (
-            (Site(sees=("/nowhere/a.tar",)), "does not see /nowhere"),
+            (Site(shared_paths=("/nowhere/a.tar",)), "does not see /nowhere"),
             (Site(version="0"), "and 0 where"),
         ):
             engine = start(partial(RayEngine, function=scan_task, site=site))

@@ -13,7 +13,7 @@ import pytest
 from tests.golden_file import check_text
 from wdsflow.engines import ray_engine
 from wdsflow.engines.base import EngineError, WorkerFailure
-from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
+from wdsflow.engines.ray_engine import RayEngine, has_gpus, worker_slots
 from wdsflow.engines.site import Site
 
 pytestmark = [
@@ -45,7 +45,7 @@ class StartError(RayError):
 class Cluster:
     """A stand-in for Ray that records requests.
 
-    It gives each attempt the next of its fates: an answer or an exception.
+    It gives each attempt the next of its outcomes: an answer or an exception.
     """
 
     exceptions = SimpleNamespace(
@@ -53,19 +53,22 @@ class Cluster:
     )
 
     def __init__(
-        self, fates: dict[Any, list[Any]], nodes: list[tuple[bool, dict[str, float]]]
+        self, outcomes: dict[Any, list[Any]], nodes: list[tuple[bool, dict[str, float]]]
     ) -> None:
-        self.fates, self.said = {what: iter(found) for what, found in fates.items()}, list[str]()
+        self.outcomes, self.events = (
+            {what: iter(found) for what, found in outcomes.items()},
+            list[str](),
+        )
         self._nodes, self._numbers = nodes, itertools.count()
 
-    def say(self, *words: object) -> None:
-        self.said.append(" ".join(map(str, words)))
+    def record(self, *words: object) -> None:
+        self.events.append(" ".join(map(str, words)))
 
     def remote(self, thing: Any) -> Any:
         return SimpleNamespace(options=lambda **options: self._optioned(thing, options))
 
     def _optioned(self, thing: Any, options: dict[str, Any]) -> Any:
-        self.say(
+        self.record(
             "options of",
             thing.__name__,
             *(f"{name}={value}" for name, value in sorted(options.items())),
@@ -73,30 +76,30 @@ class Cluster:
 
         def start(function: Any, site: Site) -> Any:
             name = f"actor {next(self._numbers)}"
-            self.say("start", name)
+            self.record("start", name)
             return Actor(self, name)
 
         return SimpleNamespace(remote=start)
 
     def _attempt(self, who: str, what: Any) -> tuple[str, Any]:
-        self.say(who, "begins", what)
+        self.record(who, "begins", what)
         return who, what
 
     def wait(self, under_way: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
         assert timeout == ray_engine._POLL
-        if not under_way or "silence" in self.fates:
+        if not under_way or "silence" in self.outcomes:
             return [], under_way
         return under_way[:1], under_way[1:]
 
     def get(self, reference: tuple[str, Any]) -> Any:
-        fate = next(self.fates.get(reference[1], iter(())), f"answer to {reference[1]}")
-        if isinstance(fate, Exception):
-            self.say(reference[0], "loses", reference[1])
-            raise fate
-        return None if fate == "ready" else fate
+        outcome = next(self.outcomes.get(reference[1], iter(())), f"answer to {reference[1]}")
+        if isinstance(outcome, Exception):
+            self.record(reference[0], "loses", reference[1])
+            raise outcome
+        return None if outcome == "ready" else outcome
 
     def kill(self, actor: Any) -> None:
-        self.say("kill", actor.name)
+        self.record("kill", actor.name)
 
     def nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": alive, "Resources": has} for alive, has in self._nodes]
@@ -110,12 +113,12 @@ class Actor:
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.name = name
-        self.ready = SimpleNamespace(remote=self._ready)
+        self.start = SimpleNamespace(remote=self._ready)
         self.work = SimpleNamespace(remote=lambda task: cluster._attempt(name, task))
         self._cluster = cluster
 
     def _ready(self) -> tuple[str, str]:
-        self._cluster.say(self.name, "is asked to be ready")
+        self._cluster.record(self.name, "is asked to be ready")
         return self.name, "ready"
 
 
@@ -174,16 +177,16 @@ CASES: dict[str, tuple[dict[Any, list[Any]], list[Any], list[str], dict[str, Any
 
 @pytest.mark.parametrize("name", CASES)
 def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
-    fates, nodes, tasks, options = CASES[name]
-    cluster = Cluster(fates, nodes)
+    outcomes, nodes, tasks, options = CASES[name]
+    cluster = Cluster(outcomes, nodes)
     engine: RayEngine[Any] = RayEngine(cluster, len, Site(), **options)
-    cluster.say("limit", engine.limit, "width", engine.width)
+    cluster.record("limit", engine.limit, "width", engine.width)
     for task in tasks:
         engine.submit(task)
     try:
         for _ in tasks:
             task, answer = engine.next()
-            cluster.say(
+            cluster.record(
                 "done",
                 task,
                 f"trouble: {answer.text}" if isinstance(answer, WorkerFailure) else answer,
@@ -191,11 +194,11 @@ def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
             if "given up" in name:
                 break
     except EngineError as error:
-        cluster.say("ends:", error)
-    before, cluster.said = cluster.said, []
+        cluster.record("ends:", error)
+    before, cluster.events = cluster.events, []
     engine.close()
     engine.close()
-    check_text(GOLDEN, name, "\n".join([*before, *sorted(cluster.said)]))
+    check_text(GOLDEN, name, "\n".join([*before, *sorted(cluster.events)]))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,7 @@ def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
 )
 def test_there_is_room_for_so_many_workers(nodes, gpus, count):
     cluster = Cluster({}, nodes)
-    assert slots(cluster, gpus) == count
+    assert worker_slots(cluster, gpus) == count
     assert has_gpus(cluster) == ("GPU" in nodes[0][1])
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engines.trials import map_with_restarts
-from wdsflow.engines.retries import LOADS, NOT_BEGUN, ItemTrials, TaskDeaths, rows_again
+from wdsflow.engines.retries import LOADS, NOT_BEGUN, ItemTrials, TaskDeaths, retry_step
 from wdsflow.memory.batching.attempt import PoisonedError
 
 BAD = PoisonedError("lost", {0: "bad"})  # a new failure, and nothing else done
@@ -74,10 +74,10 @@ def test_processes_that_die_at_some_items_cost_these_items_and_no_other(count, d
     processes = 0
     while group := trials.next():
         if deadly.isdisjoint(group):
-            trials.finished([f"output {at}" for at in group])
+            trials.record_outputs([f"output {at}" for at in group])
         else:
             processes += 1
-            assert not trials.died("begun", "died")
+            assert not trials.record_death("begun", "died")
     blamed = deadly & set(range(count))
     assert trials.outputs() == ["died" if at in blamed else f"output {at}" for at in range(count)]
     # Twice together, then each suspect twice.
@@ -87,12 +87,14 @@ def test_processes_that_die_at_some_items_cost_these_items_and_no_other(count, d
 def test_processes_that_never_get_anywhere_are_given_up():
     trials: ItemTrials[str] = ItemTrials(3)
     trials.next()
-    assert [trials.died("loading", "died") for _ in range(LOADS)] == [False] * (LOADS - 1) + [True]
+    assert [trials.record_death("loading", "died") for _ in range(LOADS)] == [False] * (
+        LOADS - 1
+    ) + [True]
 
     trials = ItemTrials(1)
     deaths = 0
     while trials.next():
-        assert not trials.died("unbegun", "died")
+        assert not trials.record_death("unbegun", "died")
         deaths += 1
     assert (deaths, trials.outputs()) == (4 * NOT_BEGUN, ["died"])
 
@@ -120,7 +122,7 @@ def test_a_sample_at_which_two_shard_workers_die_is_blamed_and_other_deaths_end_
 
 
 def test_rows_at_which_a_map_worker_fails_are_halved_and_a_row_is_tried_alone_before_it_is_blamed():
-    assert rows_again(4, had_all=True, may_be_blameless=False) == "halves"
-    assert rows_again(1, had_all=False, may_be_blameless=True) == "alone"
-    assert rows_again(1, had_all=True, may_be_blameless=True) == "blamed"
-    assert rows_again(1, had_all=False, may_be_blameless=False) == "blamed"
+    assert retry_step(4, had_all=True, may_be_blameless=False) == "halves"
+    assert retry_step(1, had_all=False, may_be_blameless=True) == "alone"
+    assert retry_step(1, had_all=True, may_be_blameless=True) == "blamed"
+    assert retry_step(1, had_all=False, may_be_blameless=False) == "blamed"

@@ -20,9 +20,11 @@ def map_with_restarts(
     trials: ItemTrials[Any] = ItemTrials(len(items))
     while group := trials.next():
         try:
-            trials.finished(call([items[at] for at in group], [0] if trials.alone else []))
+            trials.record_outputs(
+                call([items[at] for at in group], [0] if trials.runs_alone else [])
+            )
         except PoisonedError as error:
-            if trials.lost_device(error.done, error.suspects):
+            if trials.record_lost_device(error.done, error.suspects):
                 raise
             restart()
     return trials.outputs()

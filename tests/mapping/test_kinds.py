@@ -11,8 +11,8 @@ import pytest
 import wdsflow
 from tests.mapping.equal import assert_same
 from wdsflow.mapping import arrow_parts
-from wdsflow.mapping.arrow_parts import Parts
-from wdsflow.mapping.column_kinds import KindError, holds_json, unified, widened
+from wdsflow.mapping.arrow_parts import ArrowParts
+from wdsflow.mapping.column_kinds import KindError, holds_json, unified_features, widen_batch
 from wdsflow.mapping.result_dataset import to_dataset
 
 datasets = pytest.importorskip("datasets")
@@ -197,9 +197,9 @@ def test_two_types_have_the_narrowest_that_holds_both(one, other, both):
         with pytest.raises(
             KindError, match=r"^column 'c' has types that do not go together: give features= \("
         ):
-            unified(rows)
+            unified_features(rows)
         return
-    found = unified(rows)
+    found = unified_features(rows)
     assert found == datasets.Features({"first": INT, "c": both})
     assert list(found) == ["first", "c"]
     assert holds_json(found["c"]) == ("Json" in str(both))
@@ -207,7 +207,7 @@ def test_two_types_have_the_narrowest_that_holds_both(one, other, both):
 
 def test_columns_that_only_some_rows_have_are_named():
     with pytest.raises(KindError, match=r"^fn gave some rows columns that others lack: b, c$"):
-        unified([{"a": INT, "b": INT}, {"a": INT, "c": INT}])
+        unified_features([{"a": INT, "b": INT}, {"a": INT, "c": INT}])
 
 
 @NEEDS_JSON
@@ -234,7 +234,7 @@ def test_values_are_written_as_json_where_some_rows_need_it_and_left_where_they_
             "done": json,
         }
     )
-    found = widened(table.combine_chunks().to_batches()[0], kinds, wanted)
+    found = widen_batch(table.combine_chunks().to_batches()[0], kinds, wanted)
     assert found.schema == wanted.arrow_schema
     assert found.to_pydict() == {
         "plain": [1.0, 2.0],
@@ -259,7 +259,7 @@ def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types
 
     folder = tmp_path / "parts"
     folder.mkdir()
-    parts = Parts(folder)
+    parts = ArrowParts(folder)
     parts.add(file("none", n=[], kinds={"n": TEXT}), 0)
     parts.add(file("none2", n=[], kinds={"n": TEXT}), 0)
     parts.add(file("ints", n=[1, 2]), 2)
@@ -277,14 +277,14 @@ def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types
     size = file("large", n=[1, 2]).stat().st_size
     for most, files in ((size + 1, 1), (size, 3)):  # a file of that size stays as it is
         monkeypatch.setattr(arrow_parts, "_LARGE", most)
-        several = Parts(folder)
+        several = ArrowParts(folder)
         for name, numbers in (("first", [0]), ("large", [1, 2]), ("last", [3])):
             several.add(file(name, n=numbers), len(numbers))
         several.finish()
         assert len(several.files) == files
         assert to_dataset(several.files, like)["n"][:] == [0, 1, 2, 3]
 
-    only = Parts(folder)
+    only = ArrowParts(folder)
     only.add(file("none", n=[], kinds={"n": TEXT}), 0)
     only.finish()
     assert [path.name for path in only.files] == ["no-rows.arrow"]
@@ -293,7 +293,7 @@ def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types
 @NEEDS_JSON
 def test_a_column_that_becomes_json_is_reported_once_with_both_types(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
-    parts = Parts(tmp_path)
+    parts = ArrowParts(tmp_path)
     for number, values in enumerate(([1], ["a"], [2], [{"k": 3}])):
         path = tmp_path / f"{number}.in"
         with datasets.arrow_writer.ArrowWriter(path=str(path)) as writer:

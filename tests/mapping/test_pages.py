@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from wdsflow.mapping.tables_on_disk import release_pages
-from wdsflow.memory.usage import mapped_files
+from wdsflow.memory.usage import mapped_file_bytes
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="pages can be let go of on Linux"
@@ -41,13 +41,13 @@ def test_pages_of_the_named_files_alone_are_given_back_and_read_again(on_disk: P
     one, other = (mapped(tmp_path / name, mmap.ACCESS_READ) for name in ("one two", "other"))
     written = mapped(tmp_path / "written", mmap.ACCESS_COPY)
     written[:SIZE] = b"\2" * SIZE
-    empty = mapped_files()
+    empty = mapped_file_bytes()
     assert touch(one, other) == 2 * SIZE // mmap.PAGESIZE
-    full = mapped_files()
+    full = mapped_file_bytes()
     assert full - empty >= 2 * SIZE
 
     release_pages({str(tmp_path / "link"), str(tmp_path / "written")})
-    assert full - mapped_files() == pytest.approx(SIZE, abs=SIZE // 4)
+    assert full - mapped_file_bytes() == pytest.approx(SIZE, abs=SIZE // 4)
     assert touch(one, other) == 2 * SIZE // mmap.PAGESIZE
     assert touch(written) == 2 * SIZE // mmap.PAGESIZE  # what was written is nowhere else
     for each in (one, other, written):

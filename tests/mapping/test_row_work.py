@@ -21,7 +21,7 @@ from wdsflow.mapping.messages import Done, Failed, MapOrder, Measure, RowBatch
 from wdsflow.mapping.row_files import read_rows
 from wdsflow.mapping.row_work import RowSource, RowWork
 from wdsflow.mapping.worker_process import _bounded, _mapped
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import private_data_bytes
 from wdsflow.text.shell import escape
 
 
@@ -94,7 +94,7 @@ def test_a_part_of_a_tensor_does_not_take_the_whole_along(tmp_path):
 def test_a_batch_holds_rows_of_the_same_columns_up_to_its_number_and_room():
     rows = [{"a": "x" * 100}, {"a": "y" * 100}, {"b": 1}, {"b": 2}, {"a": 3}, 4, 5, 6]
     source = RowSource(rows)
-    assert source.left() == 8
+    assert source.rows_left() == 8
     size = len(pickle.dumps(rows[0], pickle.HIGHEST_PROTOCOL))
     taken = [
         source.take(9, 2 * size),
@@ -104,17 +104,17 @@ def test_a_batch_holds_rows_of_the_same_columns_up_to_its_number_and_room():
         source.take(2, 1000),
     ]
     assert [(each.start, each.stop, len(each.rows)) for each in taken if each] == [(0, 2, 2), (2, 3, 1), (3, 4, 1), (4, 5, 1), (5, 7, 2)]  # fmt: skip
-    assert source.left() == 1
+    assert source.rows_left() == 1
     last = source.take(9, 1000)
     assert last is not None
     assert [pickle.loads(data) for data in last.rows] == [6]
     assert source.take(9, 1000) is None
-    assert source.left() == 0
+    assert source.rows_left() == 0
     source.finish()
     one = RowSource(rows).take(9, 2 * size - 1)
     assert one is not None
     assert len(one) == 1
-    assert RowSource(iter(rows)).left() is None
+    assert RowSource(iter(rows)).rows_left() is None
 
 
 def test_what_an_iterable_raises_comes_after_its_rows():
@@ -223,7 +223,7 @@ def test_a_batch_that_is_mapped_or_fails_comes_with_what_it_took(tmp_path):
     [((10, 50, 20, 5), 40), ((30, 50, 20, 5), 30), ((10, 12, 11, 9), 9), ((10, 5, 12, 0), 0)],
 )
 def test_a_batch_took_what_it_grew_by_or_at_least_its_results(measure, grown):
-    assert Measure(*measure).grown == grown
+    assert Measure(*measure).growth == grown
 
 
 def test_halves_of_a_batch_have_its_rows():
@@ -236,37 +236,37 @@ def test_a_batch_that_failed_of_which_no_row_did_is_reported_once(caplog):
     caplog.set_level(logging.WARNING)
     failures, failed = BatchFailures(), Failed("error", "ValueError: x")
     failures.add(RowBatch(0, 4), failed)
-    failures.done(RowBatch(0, 2), failed=False)
-    failures.done(RowBatch(3, 4), failed=True)  # this row was why
+    failures.record_done(RowBatch(0, 2), failed=False)
+    failures.record_done(RowBatch(3, 4), failed=True)  # this row was why
     assert not caplog.messages
     failures.add(RowBatch(4, 8), failed)
     failures.add(RowBatch(8, 12), failed)
-    failures.done(RowBatch(4, 5), failed=False)
-    failures.done(RowBatch(8, 9), failed=True)  # of the next batch
+    failures.record_done(RowBatch(4, 5), failed=False)
+    failures.record_done(RowBatch(8, 9), failed=True)  # of the next batch
     assert caplog.messages == [
         "rows 4 to 7 failed together (ValueError: x), but not in smaller batches: does fn take a batch for a whole?"
     ]
     failures.add(RowBatch(12, 16), failed)
-    failures.done(RowBatch(14, 16), failed=False)
+    failures.record_done(RowBatch(14, 16), failed=False)
     assert len(caplog.messages) == 1
 
     others = BatchFailures()
     others.add(RowBatch(0, 4), Failed("error", "x" * 400))
-    others.done(RowBatch(2, 3), failed=False)
+    others.record_done(RowBatch(2, 3), failed=False)
     assert len(caplog.messages) == 1
-    others.done(RowBatch(3, 4), failed=False)
+    others.record_done(RowBatch(3, 4), failed=False)
     assert (
         caplog.messages[1]
         == f"rows 0 to 3 failed together ({escape('x' * 400, 300)}), but not in smaller batches: does fn take a batch for a whole?"
     )
 
 
-@pytest.mark.skipif(not private_data(), reason="the system does not tell")
+@pytest.mark.skipif(not private_data_bytes(), reason="the system does not tell")
 def test_a_batch_has_the_room_that_it_is_given_and_the_limit_is_taken_back():
     before, room = resource.getrlimit(resource.RLIMIT_DATA), 512 << 20
     with _bounded(room):
         most, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        assert abs(most - private_data() - room) < 64 << 20
+        assert abs(most - private_data_bytes() - room) < 64 << 20
         assert hard == before[1]
         with _bounded(2 * room):  # what is bounded already stays so
             assert resource.getrlimit(resource.RLIMIT_DATA) == (most, hard)

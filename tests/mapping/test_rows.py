@@ -10,7 +10,7 @@ import wdsflow
 from tests.processes import await_end, living_children
 from wdsflow.mapping import Mapped, MappingError
 from wdsflow.mapping.map_worker import MapWorker
-from wdsflow.memory.usage import held
+from wdsflow.memory.usage import pss_bytes
 
 MEMORY = "3GiB"  # this process has torch and more
 
@@ -257,7 +257,7 @@ def test_what_the_function_started_counts_as_its_memory():
         return sizes
 
     found = wdsflow.bounded_map(
-        [10, 1 << 30, 20], fn, held(os.getpid()) + (600 << 20), 1, "quarantine"
+        [10, 1 << 30, 20], fn, pss_bytes(os.getpid()) + (600 << 20), 1, "quarantine"
     )
     assert list(found.rows) == [10, 20]
     assert [row.index for row in found.quarantined] == [1]

@@ -34,10 +34,10 @@ def test_bytes_are_counted_while_they_are_held():
         with budget.hold(4):  # exactly the rest
             assert budget.used == 10
         assert budget.used == 6
-    assert (budget.used, budget.most) == (0, 10)
+    assert (budget.used, budget.peak) == (0, 10)
     with budget.hold(25):  # alone
         assert budget.used == 25
-    assert (budget.used, budget.most, budget.total) == (0, 25, 10)
+    assert (budget.used, budget.peak, budget.total) == (0, 25, 10)
 
 
 def test_who_wants_more_than_is_free_waits_and_those_after_it_wait_as_well():
@@ -59,7 +59,7 @@ def test_who_wants_more_than_is_free_waits_and_those_after_it_wait_as_well():
     end_small.set()
     first.join()
     second.join()
-    assert (budget.used, budget.most) == (0, 6)
+    assert (budget.used, budget.peak) == (0, 6)
 
 
 def test_a_shared_budget_sets_an_eighth_aside_for_small_requests():

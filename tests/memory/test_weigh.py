@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 
 
 @pytest.mark.parametrize(
@@ -20,15 +20,15 @@ from wdsflow.memory.weigh import weigh
     ],
 )
 def test_a_value_weighs_its_content_and_little_more(value: object, size: int):
-    assert size <= weigh(value) <= size + 1_000
+    assert size <= estimated_size(value) <= size + 1_000
 
 
 def test_a_tensor_weighs_its_content():
     torch = pytest.importorskip("torch")
-    assert 150_528 * 4 <= weigh(torch.zeros(3, 224, 224)) <= 150_528 * 4 + 1_000
+    assert 150_528 * 4 <= estimated_size(torch.zeros(3, 224, 224)) <= 150_528 * 4 + 1_000
 
 
 def test_a_container_that_holds_itself_is_weighed_once():
     loop: list[object] = [bytes(1000)]
     loop.append(loop)
-    assert weigh(loop) < 3_000
+    assert estimated_size(loop) < 3_000

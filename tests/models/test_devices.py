@@ -13,7 +13,7 @@ from tests.models import own, test_protocol
 from wdsflow.memory.batching.device_names import computes_bf16
 from wdsflow.models.calls import Begun, ServerSetup
 from wdsflow.models.device_process import DeviceProcess
-from wdsflow.models.process_files import ended_mark, load_of
+from wdsflow.models.process_files import ended_marker, pending_call_count
 from wdsflow.models.remote_models import RemoteModels
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.pictures.picture_batch import joined
@@ -37,7 +37,7 @@ def test_a_request_goes_where_the_fewest_wait(tmp_path):
                 address
             ]
         Path(f"{busy}.load").write_text("9")
-        ended_mark(idle).touch()  # it will not be replaced
+        ended_marker(idle).touch()  # it will not be replaced
         assert models.map(model, ["abc"]) == [3]
     finally:
         models.close()
@@ -75,8 +75,8 @@ def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
         assert sum(counts) == 36
         slow = ran.count(int(Path(tmp_path / "slow").read_text()))
         assert 1 <= slow <= 12
-        assert [load_of(address) for address in addresses] == [0, 0]
-        ended_mark(addresses[0]).touch()  # nothing is sent to a process that will not be replaced
+        assert [pending_call_count(address) for address in addresses] == [0, 0]
+        ended_marker(addresses[0]).touch()  # nothing is sent to a process that will not be replaced
         again = RemoteModels(addresses, KEY)
         assert len({again.map(model, ["a"])[0] for _ in range(4)}) == 1
         again.close()
@@ -88,11 +88,11 @@ def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
 
 def test_a_process_that_is_starting_has_nothing_to_do_and_one_that_is_gone_gets_nothing(tmp_path):
     address = tmp_path / "0"
-    assert load_of(str(address)) == float("inf")
+    assert pending_call_count(str(address)) == float("inf")
     address.touch()
-    assert load_of(str(address)) == 0
-    ended_mark(str(address)).touch()
-    assert load_of(str(address)) == float("inf")
+    assert pending_call_count(str(address)) == 0
+    ended_marker(str(address)).touch()
+    assert pending_call_count(str(address)) == float("inf")
 
 
 def test_pictures_in_one_piece_of_memory_are_not_copied():

@@ -212,7 +212,7 @@ def test_the_largest_item_bounds_batches_also_where_nobody_prepared():
     model = own.Sized(most=4000).models()[0]
     loaded = LoadedModels("cpu")
     assert loaded.map(model, ["x" * 10] * 300) == [10] * 300
-    assert loaded.runners[model].ceiling.most is not None
+    assert loaded.runners[model].ceiling.max_limit is not None
 
 
 @pytest.mark.deep

@@ -19,7 +19,7 @@ from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.models import remote_models
 from wdsflow.models.calls import Begun, Loading, ModelCall, NotBegun
 from wdsflow.models.loaded import ModelError, PreparedModels
-from wdsflow.models.process_files import ended_mark
+from wdsflow.models.process_files import ended_marker
 from wdsflow.models.remote_models import RemoteModels
 
 KEY = b"k" * 32
@@ -200,10 +200,10 @@ def test_a_process_that_does_not_come_is_waited_for_and_then_given_up(
     monkeypatch.setattr(remote_models, "_PATIENCE", 0.2)
     with pytest.raises(ModelError, match="the process that runs models does not answer"):
         RemoteModels([address], KEY).map(MODEL, ["a"])
-    ended_mark(address).touch()
+    ended_marker(address).touch()
     with pytest.raises(ModelError, match="ended again and again without an output"):
         RemoteModels([address], KEY).map(MODEL, ["a"])
-    ended_mark(address).unlink()
+    ended_marker(address).unlink()
 
     monkeypatch.setattr(remote_models, "_PATIENCE", 600.0)
     models, found = RemoteModels([address], KEY), []

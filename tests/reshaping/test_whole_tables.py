@@ -73,7 +73,7 @@ def test_tables_are_read_or_refused_with_these_words(tmp_path, monkeypatch):
                         f"  {join!r} {value!r}" for join, value in zip(joins, values, strict=True)
                     ]
         except TableError as error:
-            near = f" near {error.near}" if isinstance(error, NoTable) else ""
+            near = f" near {error.nearest_table}" if isinstance(error, NoTable) else ""
             text = str(error).replace(
                 str(error).partition("not a Parquet file: ")[2] or "\0", "..."
             )

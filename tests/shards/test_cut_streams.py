@@ -143,7 +143,7 @@ def test_the_feed_of_training_reports_a_cut_too(kind, tmp_path: Path):
     shard = tmp_path / "a.tar"
     shard.write_bytes(PACKERS[kind](TAR[:BORDER])[:-2])
     catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
-    catalog.hurt = found.append
+    catalog.on_damage = found.append
     assert len(list(catalog.samples(named(str(shard))))) == 40
     assert [(damage.what, damage.detail) for damage in found] == [
         ("cut", f"the {kind} stream is cut at byte {BORDER:,}")

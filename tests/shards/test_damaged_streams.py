@@ -132,7 +132,7 @@ def test_training_reports_a_wrong_checksum_also_where_it_reads_only_some_samples
     path.write_bytes(flipped(packed, 4 * len(packed)))
     for view in (None, lambda _, source: view_of(source, [(0, HALF)])):
         catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
-        catalog.hurt, catalog.view = found.append, view
+        catalog.on_damage, catalog.view = found.append, view
         assert len(list(catalog.samples(named(str(path))))) == (30 if view is None else 15)
         assert len(found) == 1
         assert "its checksum or length does not match" in found[0].detail

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.depth import cases
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 from wdsflow.stages import Batch, StageError
 
 
@@ -64,7 +64,7 @@ def test_arrays_are_measured_whatever_the_order_of_their_dimensions(shape):
 
 def test_bytes_are_added_up():
     samples = keyed(jpg=[bytes(1000)] * 5)
-    assert sizes(Batch(max_bytes=2 * weigh(samples[0])), samples) == [2, 2, 1]
+    assert sizes(Batch(max_bytes=2 * estimated_size(samples[0])), samples) == [2, 2, 1]
 
 
 @cases(8)

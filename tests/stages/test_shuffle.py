@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 from wdsflow.stages import Shuffle
 
 
@@ -53,7 +53,7 @@ def test_the_buffer_grows_to_its_size_and_not_beyond():
 
 
 def test_the_bytes_held_stay_within_the_bound():
-    one = weigh(next(samples(1, 10_000)))
+    one = estimated_size(next(samples(1, 10_000)))
     stage = Shuffle(100, max_bytes=12 * one)
     held = [stage.counts.seen - stage.counts.kept for _ in stage(samples(200, 10_000))]
     assert max(held) <= 13  # 12 in the buffer and the one that just came

@@ -144,11 +144,11 @@ def test_a_batch_is_as_small_as_the_group_with_the_largest_rows_needs(tmp_path: 
         writer.write_table(pa.table({"a": [b"x"] * 1000}, schema))
         writer.write_table(pa.table({"a": large}, schema))
     file = ParquetFile(path)
-    rows = file.rows_of(8 << 20, 1024)
+    rows = file.rows_within(8 << 20, 1024)
     assert rows in (7, 8)
     assert [value for batch in file.batches(["a"], rows) for (value,) in batch][1000:] == large
     pq.write_table(pa.table({"a": [b"x"] * 1000}), path)
-    assert ParquetFile(path).rows_of(8 << 20, 100) == 100
+    assert ParquetFile(path).rows_within(8 << 20, 100) == 100
 
 
 def test_columns_come_back_as_they_were_written_and_the_same_rows_are_the_same_bytes(

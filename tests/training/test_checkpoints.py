@@ -103,15 +103,15 @@ def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str
 def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_stays(tmp_path):
     import torch
 
-    from wdsflow.training.launch.checkpoints import save
+    from wdsflow.training.launch.checkpoints import save_checkpoint
 
     path = tmp_path / "epoch_latest.pt"
-    save({"epoch": 1}, path)
+    save_checkpoint({"epoch": 1}, path)
     before, limit = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
     try:
         with pytest.raises(OSError, match="File too large") as caught:
-            save({"epoch": 2, "weights": torch.zeros(100_000)}, path)
+            save_checkpoint({"epoch": 2, "weights": torch.zeros(100_000)}, path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert caught.value.filename == str(path)
@@ -184,24 +184,24 @@ def test_a_checkpoint_is_taken_apart_as_it_was_put_together(tmp_path):
     from wdsflow.training.launch.checkpoints import (
         ENTRY,
         CheckpointPosition,
-        Saved,
-        save,
-        saved_in,
-        tidy,
+        SavedFeed,
+        remove_older_checkpoints,
+        save_checkpoint,
+        saved_feed,
     )
 
     states = [{"feed": {"batch": rank}, "random": None} for rank in range(2)]
-    saved = Saved(CheckpointPosition(3, 5, 29), states)
+    saved = SavedFeed(CheckpointPosition(3, 5, 29), states)
     path = tmp_path / saved.position.file_name
-    save({"epoch": 3, ENTRY: saved.entry()}, path)
-    found = saved_in(torch.load(path, weights_only=True))
+    save_checkpoint({"epoch": 3, ENTRY: saved.entry()}, path)
+    found = saved_feed(torch.load(path, weights_only=True))
     assert found == saved
-    assert [found.of_rank(rank, 2) for rank in range(2)] == states
+    assert [found.states_of_rank(rank, 2) for rank in range(2)] == states
     with pytest.raises(ResumeError, match="written by 2 ranks; now there are 4"):
-        found.of_rank(0, 4)
-    assert saved_in({"epoch": 3}) is None
+        found.states_of_rank(0, 4)
+    assert saved_feed({"epoch": 3}) is None
     with pytest.raises(ResumeError, match="newer wdsflow"):
-        saved_in({ENTRY: {"version": 2}})
+        saved_feed({ENTRY: {"version": 2}})
     names = [
         "epoch_2.pt",
         "epoch_2.step_20.pt",
@@ -212,7 +212,7 @@ def test_a_checkpoint_is_taken_apart_as_it_was_put_together(tmp_path):
     ]
     for name in names:
         (tmp_path / name).touch()
-    tidy(path)
+    remove_older_checkpoints(path)
     left = {"epoch_2.pt", "epoch_3.step_29.pt", "epoch_3.step_30.pt", "epoch_latest.pt", "other"}
     assert {each.name for each in tmp_path.iterdir()} == left
 
@@ -234,17 +234,17 @@ def test_random_generators_continue_where_they_were():
             torch.rand(1).item(),
         )
 
-    before = checkpoints.capture("cpu")
+    before = checkpoints.capture_random_states("cpu")
     random.gauss(0, 1)  # half of a pair, which Python and numpy keep
     np.random.randn()  # noqa: NPY002
-    states = checkpoints.capture("cpu")
+    states = checkpoints.capture_random_states("cpu")
     try:
         drawn = draw()
         assert draw() != drawn
         stream = io.BytesIO()
         torch.save(states, stream)
         stream.seek(0)
-        checkpoints.restore(torch.load(stream, weights_only=True), "cpu")
+        checkpoints.restore_random_states(torch.load(stream, weights_only=True), "cpu")
         assert draw() == drawn
     finally:
-        checkpoints.restore(before, "cpu")
+        checkpoints.restore_random_states(before, "cpu")

@@ -213,7 +213,7 @@ def test_what_hangs_is_killed_when_a_pass_is_closed():
 
 
 def test_whoever_waits_is_asked_to_look_around_with_the_time_that_has_passed(monkeypatch):
-    monkeypatch.setattr("wdsflow.training.feed.epoch.epoch_run._LOOK", 0.01)
+    monkeypatch.setattr("wdsflow.training.feed.epoch.epoch_run._POLL", 0.01)
     decoding = Decoding(0)
     waiting = Pass(decoding, 1)
 

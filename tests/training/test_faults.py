@@ -34,10 +34,10 @@ from wdsflow import FeedOptions
 from wdsflow.cli.main import main
 from wdsflow.training import StallError, get_wds_dataset
 from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError
-from wdsflow.training.launch.preflight_timeout import _Life
+from wdsflow.training.launch.preflight_timeout import _ProcessActivity
 from wdsflow.training.pixels.result_faults import fault_of
 from wdsflow.training.stalls import watchdog
-from wdsflow.training.stalls.field_fixes import processes_named
+from wdsflow.training.stalls.field_fixes import process_count_name
 from wdsflow.training.workers import decoder_position
 from wdsflow.training.workers.decoder_deaths import Death, death_message
 
@@ -317,8 +317,10 @@ def test_processes_that_the_system_does_not_start_are_too_many(tmp_path, given, 
 def test_fewer_processes_are_advised_as_the_user_sets_them(tmp_path, transform, argv, named):
     options = FeedOptions(argv=argv)
     recognised = transform is TRAIN
-    assert processes_named(options, recognised=recognised) == named
-    death = Death("decoder 1", -signal.SIGBUS, (), tokens=False, processes=2, recognised=recognised)
+    assert process_count_name(options, recognised=recognised) == named
+    death = Death(
+        "decoder 1", -signal.SIGBUS, (), in_tokenizer=False, processes=2, recognised=recognised
+    )
     assert f"or fewer processes: {named}" in death_message(death, options)
     killed = death_message(death._replace(code=-signal.SIGKILL), options)
     smaller = "--batch-size" if argv else 'args["batch_size"]'
@@ -419,27 +421,27 @@ def compute(seconds):
 
 
 def test_a_preflight_is_idle_unless_something_is_read_or_computed(tmp_path):
-    life = _Life()
-    assert not life.works(1000.0)
+    life = _ProcessActivity()
+    assert not life.has_worked(1000.0)
     write_tar(tmp_path / "0.tar", [("a", bytes(1 << 20))]).read_bytes()
-    assert life.works(1000.0)
+    assert life.has_worked(1000.0)
     computing = threading.Thread(target=compute, args=(0.1,))
     computing.start()
     computing.join()
     # A fifth of the time, and a tenth is enough; what this thread does is no work.
-    assert life.works(0.5)
+    assert life.has_worked(0.5)
     reading = "open('/dev/zero', 'rb').read(1 << 20); print(flush=True); input()"
     words = [sys.executable, "-S", "-c", "print(flush=True); input();" + reading]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
-        life.works(0.0)
+        life.has_worked(0.0)
         child.stdin.write(b"\n")
         child.stdin.flush()
         child.stdout.readline()
-        assert life.works(1000.0)
-        assert not life.works(1000.0)
+        assert life.has_worked(1000.0)
+        assert not life.has_worked(1000.0)
         child.communicate(b"\n")
 
 

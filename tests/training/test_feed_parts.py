@@ -25,8 +25,8 @@ from wdsflow.training.feed.catalog.listing import list_samples
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.epoch.losses import StarvedError
 from wdsflow.training.feed.epoch.planner import Planner
-from wdsflow.training.feed.epoch.stream import Stream, mixed
-from wdsflow.training.feed.memory_shares import TooLittleFeedMemory, shares
+from wdsflow.training.feed.epoch.stream import Stream, shuffle_references
+from wdsflow.training.feed.memory_shares import TooLittleFeedMemory, divide_memory
 from wdsflow.training.feed.resume import epoch_counter
 from wdsflow.training.feed.resume.epoch_counter import EpochCounter
 from wdsflow.training.orders.balanced import BalancedOrder
@@ -199,31 +199,33 @@ def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monke
     monkeypatch.setattr(
         "wdsflow.memory.bounds.host_memory", lambda: SimpleNamespace(total=16 << 30)
     )
-    monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
+    monkeypatch.setattr(memory_shares, "local_ranks", lambda: 4)
     if found is None:
         with pytest.raises(
             TooLittleFeedMemory,
             match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples",
         ):
-            shares(memory, **{**SHARES, **changed})
+            divide_memory(memory, **{**SHARES, **changed})
         return
-    assert tuple(shares(memory, **{**SHARES, **changed})) == found
+    assert tuple(divide_memory(memory, **{**SHARES, **changed})) == found
 
 
 def test_memory_one_byte_short_is_refused_with_what_is_needed():
     least = 64 * MIB + 3 * 100 * 6000 + 100 * 1500 + 8 * 1500
-    assert shares(least, **SHARES).ahead == 8
+    assert divide_memory(least, **SHARES).ahead == 8
     with pytest.raises(
         TooLittleFeedMemory, match=f"and all in all {least:,} are needed$"
     ) as caught:
-        shares(least - 1, **SHARES)
+        divide_memory(least - 1, **SHARES)
     assert caught.value.least == least
 
 
 @pytest.mark.parametrize("name", ["trains", "evaluates"])
 def test_epochs_are_counted(name, monkeypatch):
     lines = []
-    monkeypatch.setattr(epoch_counter, "say", lambda level, text: lines.append(f"  {text}"))
+    monkeypatch.setattr(
+        epoch_counter, "log_or_print", lambda level, text: lines.append(f"  {text}")
+    )
     counter = EpochCounter(5, advances=name == "trains")
     script = "b bg bg bg bgg bgL bL a4b a5bg bgg a5bgg gg r7b d7b bgL a8b bg bg bggg bg bL bgg"
     for word in script.split():
@@ -233,7 +235,7 @@ def test_epochs_are_counted(name, monkeypatch):
             if letter == "b":
                 result.append(f"begins {counter.begin()}")
             elif letter in "gL":
-                result.append(f"counts {counter.give(last=letter == 'L')}")
+                result.append(f"counts {counter.count_batch(last=letter == 'L')}")
             elif letter == "a":
                 counter.request(int(next(letters)))
             else:
@@ -272,7 +274,9 @@ def test_a_shuffle_buffer_mixes_within_its_bounds(size, initial, most_bytes, hel
             yield ref(f"{number}", held=held)
 
     lines = []
-    for number, each in enumerate(mixed(arriving(), size, initial, random.Random(1), most_bytes)):
+    for number, each in enumerate(
+        shuffle_references(arriving(), size, initial, random.Random(1), most_bytes)
+    ):
         lines.append(f"{each.key}, {len(arrived) - number} held")
     assert sorted(int(line.split(",")[0]) for line in lines) == list(range(20))
     check_text(
@@ -365,13 +369,13 @@ def test_the_samples_of_a_shard_are_listed(name, tmp_path, monkeypatch):
     url = "pipe:cat 0.tar" if name == "piped" else name
     catalog = Catalog(("jpg", "png"), ("txt", "json"), allow_pipe=True)
     hurt = []
-    catalog.hurt = hurt.append
+    catalog.on_damage = hurt.append
     first = listed(catalog, url)
     again = list(hurt)
     assert listed(catalog, url) == first
     assert hurt == again * 2
     assert catalog.count(named(url)) == sum(line.startswith("SampleRef") for line in first)
-    assert catalog.reading(0.0) == []
+    assert catalog.hanging_shards(0.0) == []
     check_text(GOLDEN, f"samples of {name}", "\n".join([*first, *map(repr, again), "end"]))
 
 
@@ -462,18 +466,20 @@ def plan(order, tally, bad, begun):
     waiting = []
     lines = []
     try:
-        while not planner.finished:
+        while not planner.is_finished:
             tasks = planner.draw()
             if tasks:
                 lines.append(f"  {' '.join(told(task) for task in tasks)} {tasks[0].seed % 1000}")
             waiting.append(tasks)
             if len(waiting) > 2 or not tasks:
                 done = waiting.pop(0)
-                planner.take(made(done, bad))
+                planner.take_results(made(done, bad))
             while (batch := planner.next_batch()) is not None:
                 keys = " ".join(task.ref.key for task in batch.samples)
                 after = [tuple(each) for each in batch.after.streams] or batch.after.samples
-                awaited = "several" if planner.awaited is None else planner.awaited.number
+                awaited = (
+                    "several" if planner.awaited_stream is None else planner.awaited_stream.number
+                )
                 lines.append(f"  batch {batch.number}: {keys}; {after}, next {awaited}")
             if len(lines) > 60:
                 break
@@ -510,7 +516,7 @@ def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
                 tasks = planner.draw()
                 for task in tasks:
                     task.result = Sample()  # type: ignore[assignment]
-                planner.take(tasks)
+                planner.take_results(tasks)
                 batch = planner.next_batch()
             del tasks, task
             living = [weakref.ref(task.result) for task in batch.samples]

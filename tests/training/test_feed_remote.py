@@ -85,7 +85,7 @@ def test_counts_do_not_depend_on_the_ranks(tmp_path, monkeypatch):
                 parts = [work(range(rank, count, ranks)) for rank in range(ranks)]
                 return [parts[number % ranks][number] for number in range(count)]
 
-            monkeypatch.setattr(sample_counts, "shared_out", shared)
+            monkeypatch.setattr(sample_counts, "divide_among_ranks", shared)
             found.append(feed(url).state_dict()["identity"])
     assert found[0] == found[1]
 
@@ -177,7 +177,7 @@ def test_another_epoch_than_the_next_one_may_follow(tmp_path, way):
         given = [next(batches), next(batches)]
         state = one.state_dict()
         rest = keys(batches)
-        wait_for(lambda: one._feed._ahead)
+        wait_for(lambda: one._feed._planned_epoch)
         if way == "load_state_dict":
             one.load_state_dict(state)
             assert keys(one) == rest
@@ -226,14 +226,14 @@ def test_a_short_epoch_may_plan_the_next_one_before_it_is_known_to_run(tmp_path,
         def __init__(self, *given):
             super().__init__(*given)
             epoch = next(planned)
-            wait_for(lambda: one._feed._ahead and one._feed._ahead.epoch == epoch)
+            wait_for(lambda: one._feed._planned_epoch and one._feed._planned_epoch.epoch == epoch)
 
     monkeypatch.setattr("wdsflow.training.feed.feed.EpochRun", SlowStart)
     with served(tmp_path, [3, 3], 900, **{"sizes.json": {}}) as (url, _):
         one = feed(url, batch_size=6)
         for _ in range(3):
             assert len(keys(one)) == 6
-            assert one._feed._ahead is not None
+            assert one._feed._planned_epoch is not None
         one.close()
 
 

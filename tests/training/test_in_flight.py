@@ -21,11 +21,11 @@ from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
 from wdsflow.training import StallError
 from wdsflow.training.feed.epoch.assembler import stack
-from wdsflow.training.feed.memory_shares import shares
+from wdsflow.training.feed.memory_shares import divide_memory
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.workers import decoder
-from wdsflow.training.workers.slots import joined_rows, packed
+from wdsflow.training.workers.slots import pickle_value, stack_rows
 
 DESCRIPTORS = "/proc/self/fd"
 
@@ -64,7 +64,7 @@ def test_a_decoder_that_hangs_before_its_first_sample_is_named_with_where_it_han
     def hangs(_seat):
         time.sleep(3600)
 
-    monkeypatch.setattr(decoder, "_be_a_worker", hangs)
+    monkeypatch.setattr(decoder, "_imitate_dataloader_worker", hangs)
     loading = loader(
         write_shards(tmp_path, [20, 20]), decode_in="processes", decoders=1, stall_after=1.0
     )
@@ -126,7 +126,7 @@ def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
 
 def test_the_share_of_shuffling_is_the_same_for_any_number_of_threads():
     def share(decoders, memory):
-        return shares(
+        return divide_memory(
             memory, batch=64, sample=600_000, made=150_000, decoders=decoders, chunk=8, streams=3
         )
 
@@ -155,7 +155,7 @@ def test_what_is_packed_comes_out_as_it_was():
         np.arange(6).reshape(2, 3),
         (torch.ones(3, 2), torch.zeros(2, dtype=torch.bfloat16)),
     )
-    found = pickle.loads(packed({"array": array, "crops": crops}))
+    found = pickle.loads(pickle_value({"array": array, "crops": crops}))
     assert np.array_equal(found["array"], array)
     assert all(torch.equal(one, other) for one, other in zip(found["crops"], crops, strict=True))
     found["crops"][0][0, 0] = 5  # a tensor that may be written
@@ -163,7 +163,7 @@ def test_what_is_packed_comes_out_as_it_was():
 
 @pytest.mark.parametrize("rows", [[torch.tensor([1, 2])] * 2, [np.array([1, 2])] * 2])
 def test_rows_of_numbers_are_joined_and_anything_else_is_not(rows):
-    assert joined_rows(rows).tolist() == [[1, 2], [1, 2]]
+    assert stack_rows(rows).tolist() == [[1, 2], [1, 2]]
     for others in (
         [],
         ["a", "b"],
@@ -171,7 +171,7 @@ def test_rows_of_numbers_are_joined_and_anything_else_is_not(rows):
         [torch.zeros(2), np.zeros(2)],
         [torch.tensor(1)],
     ):
-        assert joined_rows(others) is None
+        assert stack_rows(others) is None
 
 
 @pytest.mark.deep

@@ -461,19 +461,24 @@ def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
     first = index()
     second = pickle.loads(pickle.dumps(index()))
     assert caplog.text.count("join: indexed 3,001 rows of t.jsonl") == 1
-    assert (second.rows, second.valued, second.entries, second.repeated) == (3001, 3001, 3000, 1)
+    assert (second.rows, second.rows_with_value, second.entries, second.repeated_values) == (
+        3001,
+        3001,
+        3000,
+        1,
+    )
     for key, text in rows.items():
-        entry = second.find(key)
-        assert second.value(entry) == key
-        assert second.values(entry) == [("text", text.encode())]
+        entry = second.entry_of(key)
+        assert second.join_value(entry) == key
+        assert second.row_values(entry) == [("text", text.encode())]
         assert second.has_several_rows(entry) == (key == "k5")
-    assert second.find("k3000") == second.find("") == -1
+    assert second.entry_of("k3000") == second.entry_of("") == -1
     table.write_text("\n".join(lines))
     joins = tmp_path / "cache/wdsflow-joins"
     # Of a killed run.
     (joins / f"{'0' * 32}.01234567.tmp").mkdir()
     third = index()
-    assert third.repeated == 0
+    assert third.repeated_values == 0
     assert third.digest != first.digest
     assert sorted(path.suffix for path in joins.iterdir()) == ["", ""]
 
@@ -491,12 +496,12 @@ def test_a_large_table_is_sorted_in_parts(tmp_path, monkeypatch, long):
         cache = folder / str(part_bytes)
         given = (locate_table(table), "t.parquet", parse_on("key"), ("caption",))
         index = row_index(*given, cache)
-        assert (index.rows, index.entries, index.repeated) == (6000, 5880, 120)
+        assert (index.rows, index.entries, index.repeated_values_values) == (6000, 5880, 120)
         files = [(index.folder / name).read_bytes() for name in ("hashes", "blocks", "offsets")]
         digests.append((index.digest, files))
         assert [path.name for path in (cache / "wdsflow-joins").iterdir()] == [index.folder.name]
     assert digests[0] == digests[1]
-    assert index.values(index.find("n9")) == [("text", texts[9].encode())]
+    assert index.row_values(index.entry_of("n9")) == [("text", texts[9].encode())]
 
 
 def test_values_with_the_same_hash_have_entries_of_their_own(tmp_path, monkeypatch):
@@ -509,10 +514,15 @@ def test_values_with_the_same_hash_have_entries_of_their_own(tmp_path, monkeypat
     table.write_text("\n".join(lines))
     given = (locate_table(table), "t.jsonl", parse_on("key"), ("caption",))
     index = row_index(*given, tmp_path / "cache")
-    assert (index.rows, index.valued, index.entries, index.repeated) == (5, 4, 3, 1)
-    found = [index.find(key) for key in "abcd"]
+    assert (index.rows, index.rows_with_value, index.entries, index.repeated_values_values) == (
+        5,
+        4,
+        3,
+        1,
+    )
+    found = [index.entry_of(key) for key in "abcd"]
     assert found == [0, 1, 2, -1]
-    texts = [index.values(entry)[0][1] for entry in found[:3]]
+    texts = [index.row_values(entry)[0][1] for entry in found[:3]]
     assert texts == [b"1" * 9000, b"2", b"5"]
     assert [index.has_several_rows(entry) for entry in found[:3]] == [False, True, False]
 
@@ -535,7 +545,7 @@ def test_an_index_is_repaired_and_nothing_else_in_its_folder_is_removed(tmp_path
     for name in ("hashes", "blocks", "offsets", "records", "index.json"):
         (index().folder / name).unlink()
         damaged = index()
-        assert damaged.values(damaged.find("0000001")) == [("text", b"new 0000001")]
+        assert damaged.row_values(damaged.entry_of("0000001")) == [("text", b"new 0000001")]
     for name, data in (("records", b""), ("hashes", b"1234567"), ("index.json", b"{")):
         (index().folder / name).write_bytes(data)
         assert index().rows == 3

@@ -3,8 +3,8 @@ import os
 import pytest
 
 from wdsflow.engines import site as cores
-from wdsflow.training.feed.memory_shares import shares
-from wdsflow.training.ranks import cores_for_rank, decoders_for, ranks_here
+from wdsflow.training.feed.memory_shares import divide_memory
+from wdsflow.training.ranks import cores_for_rank, decoders_for, local_ranks
 
 SLURM = {
     "SLURM_PROCID": "9",
@@ -56,7 +56,7 @@ def machine(tmp_path, monkeypatch):
 )
 def test_each_launcher_says_how_many_ranks_are_here(machine, variables, ranks):
     machine(variables)
-    assert ranks_here() == ranks
+    assert local_ranks() == ranks
     assert decoders_for(None) == cores_for_rank() == 64 // ranks
     assert decoders_for(3) == 3
 
@@ -80,6 +80,6 @@ def test_ranks_share_the_memory_of_their_machine(machine, monkeypatch):
         "streams": 1,
     }
     machine({})
-    alone = shares(None, **sizes)
+    alone = divide_memory(None, **sizes)
     machine(SLURM)
-    assert sum(shares(None, **sizes)[:3]) <= 160 << 20 < sum(alone[:3])
+    assert sum(divide_memory(None, **sizes)[:3]) <= 160 << 20 < sum(alone[:3])

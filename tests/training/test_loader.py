@@ -21,7 +21,7 @@ import torch
 
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
 from wdsflow import FeedOptions
-from wdsflow.memory.usage import forget_peak, peak
+from wdsflow.memory.usage import peak_resident_bytes, reset_peak
 from wdsflow.training import StallError, get_wds_dataset
 
 TRAIN, EVAL = (
@@ -397,8 +397,8 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
         file.write(giant.tobuf(tarfile.GNU_FORMAT))
         file.seek(giant.size, 1)  # a hole: the file takes no room
         file.write((tmp_path / "more.tar").read_bytes())
-    forget_peak()
-    before = peak()
+    reset_peak()
+    before = peak_resident_bytes()
     loading = loader(
         str(shard),
         workers=1,
@@ -408,7 +408,7 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
         memory="256MiB",
     )
     assert sorted(all_texts(loading)) == [f"0/{number}" for number in range(6)]
-    assert peak() - before < 400 << 20
+    assert peak_resident_bytes() - before < 400 << 20
     counts = {reason: each.count for (_, reason), each in loading.tally.losses.items()}
     assert counts == {"huge-image": 1, "too-many-pixels": 1, "bad-json": 1}
 

@@ -227,15 +227,15 @@ def test_connected_ranks_each_do_a_part_of_the_work_and_others_do_all_of_it(rank
         return {number: number**2 for number in asked[-1]}
 
     squares = [0, 1, 4, 9, 16, 25, 36]
-    assert ranks.shared_out(7, ranks.JobRank(0, 1), work) == squares
+    assert ranks.divide_among_ranks(7, ranks.JobRank(0, 1), work) == squares
     # Ranks that nothing connects.
-    assert ranks.shared_out(7, ranks.JobRank(rank, 3), work) == squares
+    assert ranks.divide_among_ranks(7, ranks.JobRank(rank, 3), work) == squares
     others = [{number: number**2 for number in range(each, 7, 3)} for each in range(3)]
-    monkeypatch.setattr(ranks, "talks", lambda: True)
+    monkeypatch.setattr(ranks, "is_distributed", lambda: True)
     monkeypatch.setattr(
         ranks, "gathered", lambda own: [own if each == rank else others[each] for each in range(3)]
     )
-    assert ranks.shared_out(7, ranks.JobRank(rank, 3), work) == squares
+    assert ranks.divide_among_ranks(7, ranks.JobRank(rank, 3), work) == squares
     assert asked == [list(range(7)), list(range(7)), list(range(rank, 7, 3))]
 
 

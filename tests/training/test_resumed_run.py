@@ -17,7 +17,7 @@ from tests.golden_file import check_text
 from wdsflow.training.feed.resume.state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
-from wdsflow.training.launch.resume import ResumedRun
+from wdsflow.training.launch.resume import PatchedRun
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
@@ -143,7 +143,7 @@ def trained(
     main, model = ModuleType("main"), Model()
     exec(MAIN, vars(main))
     data = {"train": SimpleNamespace(dataloader=loader)}
-    run = ResumedRun(main, get_data or (lambda *words, **named: data), every)
+    run = PatchedRun(main, get_data or (lambda *words, **named: data), every)
     before = vars(main).copy()
     seed = 2 if args.resume else 1  # what a resumed run draws is not what its seed says
     random.seed(seed)
@@ -337,7 +337,7 @@ def test_a_rank_continues_with_its_own_feed_and_its_own_generators(tmp_path):
     checkpoint = torch.load(path)
     [own] = checkpoint["wdsflow"]["ranks"]
     torch.manual_seed(3)
-    other = {"feed": {"at": 2}, "random": checkpoints.capture("cpu")}
+    other = {"feed": {"at": 2}, "random": checkpoints.capture_random_states("cpu")}
     torch.save(checkpoint | {"wdsflow": checkpoint["wdsflow"] | {"ranks": [other, own]}}, path)
     assert (
         trained(arguments(tmp_path / "one", resume=path, rank=1, world_size=2), Loader())

@@ -13,7 +13,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.training import StallError
 from wdsflow.training.stalls import stall
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.stall import WorkerFacts, peek
+from wdsflow.training.stalls.stall import WorkerFacts, peek_json_names
 
 SHARD = "/data/00001.tar"
 EMPTY = WorkerFacts(number=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, workers=4)
@@ -41,12 +41,12 @@ def tally(*losses, kept=0, fields=None, damage=()):
     made = LossTally(kept=kept)
     for count, loss in losses:
         for _ in range(count):
-            made.lose(loss)
+            made.add_loss(loss)
     for names, count in (fields or {}).items():
         for _ in range(count):
             made.count_fields(names)
     for item in damage:
-        made.hurt(item)
+        made.add_damage(item)
     return made
 
 
@@ -216,17 +216,20 @@ def test_the_error_survives_pickling():
 
 
 def test_a_peek_counts_the_names_in_json(shard):
-    found = peek(named(str(shard)), "json")
+    found = peek_json_names(named(str(shard)), "json")
     assert (found.samples, found.json_keys["description"].strings) == (3, 3)
     assert found.json_keys["description"].example == "a picture, number 0"
 
 
 @pytest.mark.parametrize("url", ["/nowhere/a.tar", "pipe:echo {}", "http://[bad"])
 def test_a_peek_where_nothing_can_be_had_finds_nothing(url):
-    assert peek(named(url), "json") is None
+    assert peek_json_names(named(url), "json") is None
 
 
 def test_a_peek_does_not_wait_for_storage_that_hangs():
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections and never answers
-        assert peek(named(f"http://127.0.0.1:{server.getsockname()[1]}/a.tar"), "json") is None
+        assert (
+            peek_json_names(named(f"http://127.0.0.1:{server.getsockname()[1]}/a.tar"), "json")
+            is None
+        )
         assert any(thread.name == "wdsflow-peek" for thread in threading.enumerate())

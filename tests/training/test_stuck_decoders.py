@@ -39,13 +39,13 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(
         digest(batch)
         for batch in loader(data, preprocess=preprocess, decode_in="processes", decoders=2)
     ]
-    lock, begin = threading.Lock(), decoder._be_a_worker
+    lock, begin = threading.Lock(), decoder._imitate_dataloader_worker
 
     def locked(seat):
         with lock:
             begin(seat)
 
-    monkeypatch.setattr(decoder, "_be_a_worker", locked)
+    monkeypatch.setattr(decoder, "_imitate_dataloader_worker", locked)
     monkeypatch.setattr(processes, "DECODER_BEGINS", 1.0)
     before = living_children()
     loading = loader(data, preprocess=preprocess, decode_in="processes", decoders=2)
@@ -71,13 +71,13 @@ def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_o
 
     That process inherits the pipe and keeps it open.
     """
-    data, kept, widen = shards(tmp_path), [], decoder_process._widen
+    data, kept, widen = shards(tmp_path), [], decoder_process._enlarge_pipe
 
     def keep(end):
         widen(end)
         kept.append(os.dup(end.fileno()))
 
-    monkeypatch.setattr(decoder_process, "_widen", keep)
+    monkeypatch.setattr(decoder_process, "_enlarge_pipe", keep)
     with ended(DecoderError, f"(?s)was ended by SIGKILL, {NAMED}"):
         run(loader(data, preprocess=Transform(lambda: end_by(signal.SIGKILL))))
     for end in kept:
@@ -94,7 +94,7 @@ def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(
     imported, collects, begin = (
         [],
         multiprocessing.get_context("fork").SimpleQueue(),
-        decoder._be_a_worker,
+        decoder._imitate_dataloader_worker,
     )
     bootstrap = multiprocessing.process.BaseProcess._bootstrap  # type: ignore[attr-defined]
 
@@ -107,7 +107,7 @@ def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(
         begin(seat)
 
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "_bootstrap", forked)
-    monkeypatch.setattr(decoder, "_be_a_worker", begins)
+    monkeypatch.setattr(decoder, "_imitate_dataloader_worker", begins)
     monkeypatch.setattr(ImageWork, "import_all", lambda _: imported.append(True))
     loading = loader(write_shards(tmp_path, [8]), workers=1, decoders=1, decode_in="processes")
     run(loading)

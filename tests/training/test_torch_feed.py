@@ -566,15 +566,18 @@ def test_headspace_says_what_bounds_training(tmp_path):
     )
     assert len(list(one.headspace(8))) == 20
     assert one.headroom.batches == 8
-    assert one.headroom.waits > 0.5
-    assert one.headroom.cpu >= 0.02
+    assert one.headroom.wait_share > 0.5
+    assert one.headroom.cpu_seconds >= 0.02
     # A whole epoch: its decoders have ended before its last batch is given.
     assert len(list(one.headspace())) == 40
     assert one.headroom.batches == 18
-    assert one.headroom.cpu >= 0.02
+    assert one.headroom.cpu_seconds >= 0.02
     # A busy machine.
-    assert "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed
-    assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).waits == pytest.approx(0.01)
+    assert (
+        "Decoding is the bound" in str(one.headroom)
+        or one.headroom.cpu_seconds < 0.7 * one.headroom.fed
+    )
+    assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).wait_share == pytest.approx(0.01)
     assert "The feed is fast enough" in str(Headspace(9, 0.1, 0.099, 0.09, 1, 4))
     assert str(Headspace(9, 0.1, 0.03, 0.09, 1, 4)).endswith(
         "3 cores would do, with decoders=3 instead of 1"

@@ -82,7 +82,7 @@ def hang(dog, rank):
 
 def break_down(dog, rank):
     error = ValueError(f"\x1b[31m {MESSAGE}")
-    dog.failed(error)
+    dog.send_failure(error)
     raise error
 
 
@@ -280,11 +280,11 @@ def test_time_in_which_this_process_was_stopped_does_not_count(
 def test_what_is_done_meanwhile_begins_the_wait_again(monkeypatch):
     clock = Clock(monkeypatch, watchdog)
     dog = Watchdog(4)
-    dog.again()
+    dog.restart_wait()
     with dog.waiting(lambda waited: StallError(f"after {waited}")):
         clock.sleep(3)
         dog.check()
-        dog.again()
+        dog.restart_wait()
         clock.sleep(3)
         dog.check()
         clock.sleep(1)
@@ -326,10 +326,10 @@ def test_it_ends_and_starts_again():
 
 def test_a_single_rank_has_nobody_to_tell():
     with started(1) as dog:
-        dog.failed(StallError("nobody"))
+        dog.send_failure(StallError("nobody"))
         dog.check()
         assert dog.explain(RuntimeError("Connection closed by peer")) is None
-    assert board.connect() is None
+    assert board.connect_board() is None
 
 
 def test_a_checkpoint_that_is_being_written_is_seen():
@@ -337,14 +337,14 @@ def test_a_checkpoint_that_is_being_written_is_seen():
         seen = ()
 
         def write(self, data):
-            self.seen = (*self.seen, watchdog._saving())
+            self.seen = (*self.seen, watchdog._is_saving())
             return super().write(data)
 
     stream = Slow()
     torch.save({"a": torch.zeros(3)}, stream)
     assert stream.seen
     assert all(stream.seen)
-    assert not watchdog._saving()
+    assert not watchdog._is_saving()
 
 
 class Memory(board.Board):
@@ -373,7 +373,7 @@ def test_a_store_that_is_gone_is_left_alone():
     dog = Watchdog(1)
     dog._board = board.Board(Gone(), 0, 2)
     assert dog.explain(RuntimeError("Connection closed by peer")) is None
-    dog.failed(StallError("no one hears it"))
+    dog.send_failure(StallError("no one hears it"))
     dog.check()
 
 
@@ -382,6 +382,6 @@ def test_a_forked_child_keeps_out_of_it():
     store = torch.distributed.HashStore()
     dog = Watchdog(1)
     dog._board, dog._pid = Memory(store, 0), os.getpid() + 1  # as in a child
-    dog.failed(StallError("a child's"))
+    dog.send_failure(StallError("a child's"))
     assert dog.explain(RuntimeError("x")) is None
     assert not store.check(["message"])

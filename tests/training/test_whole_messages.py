@@ -15,9 +15,9 @@ from wdsflow import FeedOptions
 from wdsflow.shards.source.base import named
 from wdsflow.training.feed.resume.resume_fixes import resume_fixes
 from wdsflow.training.feed.resume.state import OtherSubset, check_state
-from wdsflow.training.sample_tasks import Blob, Reading, SampleRef, StreamKey, Task
+from wdsflow.training.sample_tasks import Blob, HangingShard, SampleRef, StreamKey, Task
 from wdsflow.training.stalls import progress
-from wdsflow.training.stalls.hanging import BusyWith
+from wdsflow.training.stalls.hanging import BusyDecoder
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.stall import WorkerFacts, stall_message
 from wdsflow.training.workers import decoder_deaths, slots
@@ -39,14 +39,14 @@ def tasks(keys, shard="/data/1.tar"):
 
 
 def busy(number, seconds, keys, **more):
-    return BusyWith(f"decoder {number}", tasks(keys), seconds, **more)
+    return BusyDecoder(f"decoder {number}", tasks(keys), seconds, **more)
 
 
 def losses(kept, **counts):
     tally = LossTally(kept=kept)
     for reason, count in counts.items():
         for number in range(count):
-            tally.lose(
+            tally.add_loss(
                 FeedLoss(
                     "decode",
                     reason,
@@ -61,7 +61,7 @@ def losses(kept, **counts):
 def damaged(*kinds, kept=0):
     tally = LossTally(kept=kept)
     for number, what in enumerate(kinds):
-        tally.hurt(Damage(named(f"/data/{number}.tar"), what, f"detail {number}"))
+        tally.add_damage(Damage(named(f"/data/{number}.tar"), what, f"detail {number}"))
     return tally
 
 
@@ -133,8 +133,8 @@ STALLS = {
         "waited": 60.0,
         "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", tokens=True)],
         "reading": [
-            Reading(named("/data/1.tar"), 62.0, 0, ""),
-            Reading(named("/data/2.tar"), 63.0, 1200, "last"),
+            HangingShard(named("/data/1.tar"), 62.0, 0, ""),
+            HangingShard(named("/data/2.tar"), 63.0, 1200, "last"),
         ],
     },
     "nine hang": {
@@ -144,7 +144,9 @@ STALLS = {
             busy(number, 60.0 + number, "a", stack=STACK if number == 1 else ())
             for number in range(4)
         ],
-        "reading": [Reading(named(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)],
+        "reading": [
+            HangingShard(named(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)
+        ],
     },
     "a decoder is stopped": {
         "tally": losses(9),
@@ -163,11 +165,13 @@ def test_a_stall_is_explained(name):
     )
 
 
-DIED = Death("decoder 1 (process 42)", None, tasks("a"), tokens=False, processes=4, recognised=True)
+DIED = Death(
+    "decoder 1 (process 42)", None, tasks("a"), in_tokenizer=False, processes=4, recognised=True
+)
 DEATHS = {
     "its pipe is closed": DIED,
     "it ends with status 0": DIED._replace(code=0, tasks=tasks("")),
-    "it ends with status 3": DIED._replace(code=3, tokens=True),
+    "it ends with status 3": DIED._replace(code=3, in_tokenizer=True),
     "the memory is full": DIED._replace(code=-signal.SIGKILL),
     "the memory is full for two": DIED._replace(
         code=-signal.SIGKILL, processes=2, tasks=tasks("ab")
@@ -260,14 +264,14 @@ def test_an_epoch_is_told_as_it_comes(rank, world_size, monkeypatch, caplog):
     for batch, seconds in enumerate((9.0, 1.0, 9.5, 0.5), 1):
         clock.sleep(seconds)
         tally.kept += 1000
-        tally.lose(FeedLoss("decode", "cut", f"k{batch}", named("/data/1.tar"), "a detail"))
+        tally.add_loss(FeedLoss("decode", "cut", f"k{batch}", named("/data/1.tar"), "a detail"))
         shown.step(1000, batch, tally, 5.0 + batch)
     for seconds in (9.9, 10.0, 19.0, 20.0, 29.9, 30.0, 41.0):
         shown.wait(seconds, tally, 9.0)
     tally.noted[REPEATED] += 9000
     tally.noted[LEFT_OVER] += 996
     for number in range(21):
-        tally.hurt(
+        tally.add_damage(
             Damage(
                 named(f"/data/{number}.tar"),
                 ("cut", "no-tar", "unreadable")[min(number, 2)],

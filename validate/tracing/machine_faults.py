@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 
-from wdsflow.memory.batching.exceptions import chain
+from wdsflow.memory.batching.exceptions import exception_chain
 from wdsflow.memory.batching.memory_errors import is_out_of_memory
 
 _NO_GPU = "this machine has no GPU"
@@ -33,13 +33,13 @@ def machine_fault(error: BaseException) -> str:
     """
     if is_out_of_memory(error) or "can't start new thread" in str(error):
         return _NO_MEMORY
-    for cause in chain(error):
+    for cause in exception_chain(error):
         if _NAMES_MEMORY.search(_program_output(cause)):
             return _NO_MEMORY
         if isinstance(cause, OSError) and cause.errno in _BY_ERRNO:
             return _BY_ERRNO[cause.errno]
     # Where there is a GPU, its error is one of the sample or of the code.
-    if any(map(_names_gpu, chain(error))) and not _has_gpu():
+    if any(map(_names_gpu, exception_chain(error))) and not _has_gpu():
         return _NO_GPU
     return ""
 

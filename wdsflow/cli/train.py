@@ -111,11 +111,15 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
         parsed_by,
     )
     from wdsflow.training.feed_options import NoOpenClip
-    from wdsflow.training.launch.launch import parse
+    from wdsflow.training.launch.launch import parse_openclip_arguments
 
     check_output(Path(options.metrics) if options.metrics else None, "metrics", typed)
     try:
-        arguments = parse(argv) if {"-h", "--help"} & set(argv) else parsed_by(parse, argv)
+        arguments = (
+            parse_openclip_arguments(argv)
+            if {"-h", "--help"} & set(argv)
+            else parsed_by(parse_openclip_arguments, argv)
+        )
         check_numbers(arguments)
         check_model(arguments)
     except NoOpenClip as error:
@@ -196,7 +200,7 @@ def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
 
     Returns True instead of exiting if other ranks must be notified.
     """
-    from wdsflow.training.launch.launch import ends_others
+    from wdsflow.training.launch.launch import launcher_ends_others
     from wdsflow.training.ranks import rank_and_world
 
     rank, world_size = rank_and_world()
@@ -207,16 +211,16 @@ def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
         return False
     _print_lines(result, argv, options)
     sys.stderr.flush()
-    if result.refused and (world_size == 1 or ends_others()):
+    if result.refused and (world_size == 1 or launcher_ends_others()):
         sys.exit(WRONG_USE if result.nothing_read else _FAILED)
     return result.refused
 
 
 def _preflight(argv: Sequence[str], options: FeedOptions, world_size: int) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
-    from wdsflow.training.launch.preflight_timeout import ended_if_idle
+    from wdsflow.training.launch.preflight_timeout import end_if_idle
 
-    with progress() as begin, ended_if_idle(options, begin, _show) as begun:
+    with progress() as begin, end_if_idle(options, begin, _show) as begun:
         return preflight(
             argv, options, world_size=world_size, progress=begun, dry_run=options.dry_run
         )
@@ -255,7 +259,7 @@ def _print_lines(result: "Preflight", argv: Sequence[str], options: FeedOptions)
     nearest = nearest_shards(train_data(argv) or "") if result.nothing_read else ""
     if nearest:
         new_argv = tuple(with_flags(argv, ["--train-data", nearest]))
-        print(f"  {field_fixes.command(replace(options, argv=new_argv))}", file=sys.stderr)
+        print(f"  {field_fixes.rerun_command(replace(options, argv=new_argv))}", file=sys.stderr)
 
 
 def _train(

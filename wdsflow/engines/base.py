@@ -47,14 +47,14 @@ class EnvironmentMismatchError(Exception):
 class WorkerFailure(NamedTuple):
     """The answer to a task that failed.
 
-    ``errno``: that of an OSError, otherwise 0. ``where``: the traceback.
+    ``errno``: that of an OSError, otherwise 0. ``trace``: the traceback.
 
     ``fatal``: others would fail, too. ``blames``: the name of the cause, if it is known.
     """
 
     text: str
     errno: int = 0
-    where: str = ""
+    trace: str = ""
     fatal: bool = False
     blames: str = ""
 
@@ -126,16 +126,16 @@ def work_on(engine: Engine[T], tasks: Iterable[T]) -> Generator[tuple[T, Any], N
         for task in tasks:
             while waiting >= engine.width:
                 waiting -= 1
-                yield _done(engine)
+                yield _next_answer(engine)
             engine.submit(task)
             waiting += 1
         for _ in range(waiting):
-            yield _done(engine)
+            yield _next_answer(engine)
     finally:
         engine.close()
 
 
-def _done(engine: Engine[T]) -> tuple[T, Any]:
+def _next_answer(engine: Engine[T]) -> tuple[T, Any]:
     task, answer = engine.next()
     if isinstance(answer, WorkerFailure) and answer.fatal:
         raise EngineError(answer.text)

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, NoReturn
 
 from wdsflow.engines.base import Engine, EngineError
-from wdsflow.engines.exit_status import ending
+from wdsflow.engines.exit_status import describe_exit
 from wdsflow.engines.messages import receive, send, take_line, when_closed
 from wdsflow.engines.peer import Peer
 from wdsflow.text.install import install_extras
 
 # From the module ray to an engine; picklable.
-Make = Callable[[Any], Engine[Any]]
+MakeEngine = Callable[[Any], Engine[Any]]
 # Starts an engine; the engine before has to be closed.
-Cluster = Callable[[Make], Engine[Any]]
+Cluster = Callable[[MakeEngine], Engine[Any]]
 
 # Seconds that the driver has to leave the cluster.
 _PATIENCE = 30.0
@@ -41,7 +41,7 @@ _SETTINGS = {
 
 
 @contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Cluster]:
+def connect_to_cluster(address: str | None = None) -> Iterator[Cluster]:
     """Connect to the cluster at an address.
 
     None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
@@ -65,7 +65,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
 class _DriverEngine(Engine[Any]):
     """An engine in the driver: each method asks for that of the same name there."""
 
-    def __init__(self, driver: "_Driver", make: Make) -> None:
+    def __init__(self, driver: "_Driver", make: MakeEngine) -> None:
         self._driver = driver
         driver.ask("start", make)
 
@@ -105,7 +105,7 @@ class _Driver:
         except (OSError, EOFError):
             fault = "does not answer"
             if self._peer.ends_within(_PATIENCE):
-                fault = ending(self._peer.wait())
+                fault = describe_exit(self._peer.wait())
             raise EngineError(f"the process that works with the Ray cluster {fault}") from None
         self.interrupted = False
         if raised:
@@ -132,7 +132,7 @@ def serve() -> None:
     with open(os.devnull, "wb") as nothing:
         # Ray prints the logs of lost nodes there, and has no setting for it.
         os.dup2(nothing.fileno(), 1)
-    when_closed(line, _give_up)
+    when_closed(line, _interrupt_or_exit)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(KeyboardInterrupt):
             _answer_all(line, stack)
@@ -158,7 +158,7 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
         raised, answer = False, None
         try:
             if request == "connect":
-                ray = stack.enter_context(_joined(*arguments))
+                ray = stack.enter_context(_connect_ray(*arguments))
             elif request == "start":
                 engine = arguments[0](ray)
                 stack.callback(engine.close)
@@ -174,7 +174,7 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
             _await_interrupt()
 
 
-def _give_up() -> None:
+def _interrupt_or_exit() -> None:
     """Interrupt the main thread, which then stops tasks under way.
 
     End at once if that takes too long.
@@ -190,7 +190,7 @@ def _await_interrupt() -> NoReturn:
 
 
 @contextlib.contextmanager
-def _joined(script: str, address: str | None) -> Iterator[Any]:
+def _connect_ray(script: str, address: str | None) -> Iterator[Any]:
     """Connect as the program ``script`` would, and yield the module ray. Raises EngineError."""
     # Modules next to it are found on the nodes, too.
     sys.argv[:1] = [script]
@@ -200,7 +200,7 @@ def _joined(script: str, address: str | None) -> Iterator[Any]:
         import ray
     except ImportError:
         raise EngineError(f"the engine ray needs Ray: {install_extras('ray')}") from None
-    _must_answer(address or os.environ.get("RAY_ADDRESS", ""))
+    _check_reachable(address or os.environ.get("RAY_ADDRESS", ""))
     try:
         ray.init(
             address=address,
@@ -217,7 +217,7 @@ def _joined(script: str, address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _must_answer(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise EngineError for an address without a server: Ray would wait for many minutes."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not port.isdigit():

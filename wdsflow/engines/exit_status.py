@@ -3,7 +3,7 @@
 import signal
 
 
-def killed_by(status: int | None) -> str:
+def signal_name(status: int | None) -> str:
     """Return the name of the signal that ended a process, "" if none did.
 
     >>> killed_by(-9), killed_by(-40), killed_by(1)
@@ -18,17 +18,17 @@ def killed_by(status: int | None) -> str:
         return f"signal {-status}"
 
 
-def ending(status: int, by_itself: str = "ended with status") -> str:
+def describe_exit(status: int, by_itself: str = "ended with status") -> str:
     """Return how a process ended.
 
     >>> ending(-11), ending(3)
     ('was killed by SIGSEGV', 'ended with status 3')
     """
-    name = killed_by(status)
+    name = signal_name(status)
     return f"was killed by {name}" if name else f"{by_itself} {status}"
 
 
-def likely_memory(status: int, what: str) -> str:
+def sigkill_cause(status: int, what: str) -> str:
     """Return the likely cause of SIGKILL, "" for another end; ``what``: "a process"."""
     if status != -signal.SIGKILL:
         return ""

@@ -11,11 +11,11 @@ from typing import Any
 from .base import Engine, T, Work
 from .local import LocalEngine
 from .mark import TaskProgress
-from .own_process import OwnProcess
-from .site import processes_pay
+from .own_process import InProcessEngine
+from .site import processes_are_faster
 
 
-class FirstHere(Engine[T]):
+class InProcessFirstEngine(Engine[T]):
     """Works in this process until processes would be quicker with the rest, then in processes.
 
     ``size``: the bytes of a task, which predict its time; ``total``: those of all tasks.
@@ -29,7 +29,7 @@ class FirstHere(Engine[T]):
         total: int,
         inherit: Sequence[int] = (),
     ) -> None:
-        self._here = OwnProcess[T](function)
+        self._in_process = InProcessEngine[T](function)
         self._processes: LocalEngine[T] | None = None
         self._start = partial(LocalEngine[T], function, workers, inherit)
         self._size = size
@@ -46,7 +46,7 @@ class FirstHere(Engine[T]):
 
     def submit(self, task: T) -> None:
         """Take a task, and decide where to work on it: in this process no other is under way."""
-        if self._processes is None and self._processes_pay():
+        if self._processes is None and self._should_start_processes():
             self._processes = self._start()
         self._current().submit(task)
 
@@ -55,7 +55,7 @@ class FirstHere(Engine[T]):
         if self._processes is not None:
             return self._processes.next()
         start = time.process_time()
-        task, answer = self._here.next()
+        task, answer = self._in_process.next()
         self._used += time.process_time() - start
         size = self._size(task)
         self._done += size
@@ -70,10 +70,10 @@ class FirstHere(Engine[T]):
         """End the processes, if there are any."""
         if self._processes is not None:
             self._processes.close()
-        self._here.close()
+        self._in_process.close()
 
-    def _current(self) -> LocalEngine[T] | OwnProcess[T]:
-        return self._here if self._processes is None else self._processes
+    def _current(self) -> LocalEngine[T] | InProcessEngine[T]:
+        return self._in_process if self._processes is None else self._processes
 
-    def _processes_pay(self) -> bool:
-        return self._done > 0 and processes_pay(self._used, self._done, self._remaining)
+    def _should_start_processes(self) -> bool:
+        return self._done > 0 and processes_are_faster(self._used, self._done, self._remaining)

@@ -22,7 +22,7 @@ import psutil
 from .messages import when_closed
 
 # Status of a fork whose work is done; code of the user ends a process with 0.
-DONE = 113
+FORK_DONE_STATUS = 113
 # Of prctl.
 _SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -34,7 +34,7 @@ _PAUSE = 0.005
 _MOST_DESCRIPTORS = 1 << 20
 
 
-def lead() -> None:
+def become_keeper() -> None:
     """Continue in a child, which leads a session; this process becomes its keeper."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     # The program that asked may ignore it.
@@ -52,12 +52,12 @@ def lead() -> None:
 
 
 def continue_in_forks() -> None:
-    """Continue in a child, and in another one after each that ends with status ``DONE``.
+    """Continue in a child, and in another one after each that ends with status ``FORK_DONE_STATUS``.
 
     This process ends as the first child with another status does.
     """
     while child := os.fork():
-        if os.waitstatus_to_exitcode(status := os.waitpid(child, 0)[1]) != DONE:
+        if os.waitstatus_to_exitcode(status := os.waitpid(child, 0)[1]) != FORK_DONE_STATUS:
             _end_as(status)
     # A fork does not inherit it.
     _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)

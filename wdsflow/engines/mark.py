@@ -12,7 +12,7 @@ _NUMBER = struct.Struct("<q")
 _PROGRESS = struct.Struct("<qd")
 
 
-class Note:
+class SharedValues:
     """Values in shared memory.
 
     ``fd`` is its file descriptor; at -1, the memory is of this process alone. ``layout`` is one of
@@ -46,7 +46,7 @@ class TaskProgress(NamedTuple):
     share: float
 
 
-class Mark(Note):
+class Mark(SharedValues):
     """The number of the sample that a process is at, and how much of its task is done.
 
     -1 stands for no sample.
@@ -54,17 +54,17 @@ class Mark(Note):
 
     def __init__(self, fd: int = -1) -> None:
         super().__init__("<qqd", fd)
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Note that a task begins, or that none is under way."""
         self.write(-1, 0, 0.0)
 
-    def set(self, number: int) -> None:
+    def set_sample(self, number: int) -> None:
         """Set the sample that begins."""
         _NUMBER.pack_into(self._memory, 0, number)
 
-    def get(self) -> int:
+    def sample(self) -> int:
         """Return the number that was set last."""
         return int(self.read()[0])
 

@@ -9,7 +9,7 @@ from .base import Engine, T, Work, failure_of
 from .mark import Mark, TaskProgress
 
 
-class OwnProcess(Engine[T]):
+class InProcessEngine(Engine[T]):
     """Works in the process that asks."""
 
     width = 1
@@ -34,7 +34,7 @@ class OwnProcess(Engine[T]):
             return task, failure_of(error)
         finally:
             self._task = None
-            self._mark.begin()
+            self._mark.reset()
 
     def under_way(self) -> list[tuple[T, TaskProgress]]:
         """Return the task that is begun."""

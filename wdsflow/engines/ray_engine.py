@@ -35,11 +35,11 @@ class RayWorker:
         self._function, self._site = function, site
         self._worker: Worker | None = None
 
-    def ready(self) -> str:
+    def start(self) -> str:
         """Return why this machine cannot work; "" if it can."""
-        trouble = self._site.trouble()
+        trouble = self._site.why_unusable()
         if not trouble:
-            self._worker = Worker(self._function, self._site.hold_open(), self._site.start_folder())
+            self._worker = Worker(self._function, self._site.hold_lock(), self._site.start_folder())
         return trouble
 
     def work(self, task: Task) -> Any:
@@ -93,10 +93,10 @@ class RayEngine(Engine[T]):
         self._actors: set[Any] = set()
         self._idle: list[Any] = []
         # Actors lost since the last one that started.
-        self._misses = 0
+        self._failed_starts = 0
         # How many workers there is room for, and when the cluster said so.
-        self._room = 1
-        self._room_since = float("-inf")
+        self._capacity = 1
+        self._capacity_time = float("-inf")
 
     @property
     def limit(self) -> int:
@@ -104,10 +104,10 @@ class RayEngine(Engine[T]):
         if self._workers:
             return self._workers
         now = time.monotonic()
-        if now - self._room_since > _POLL:
-            self._room = slots(self._ray, self._gpus)
-            self._room_since = now
-        return self._room
+        if now - self._capacity_time > _POLL:
+            self._capacity = worker_slots(self._ray, self._gpus)
+            self._capacity_time = now
+        return self._capacity
 
     @property
     def width(self) -> int:
@@ -117,7 +117,7 @@ class RayEngine(Engine[T]):
     def submit(self, task: T) -> None:
         """Take a task."""
         self._todo.append(_Job(task))
-        self._feed()
+        self._dispatch()
 
     def next(self) -> tuple[T, Any]:
         """Wait for an answer. Raises EngineError if no actor can work."""
@@ -126,7 +126,7 @@ class RayEngine(Engine[T]):
             ready, _ = self._ray.wait(list(self._under_way), timeout=_POLL)
             if not ready:
                 # Nodes may have joined.
-                self._feed()
+                self._dispatch()
                 silent += _POLL
                 if silent >= _PATIENCE:
                     self._check_alive()
@@ -139,12 +139,12 @@ class RayEngine(Engine[T]):
                 answer = self._ray.get(reference)
             except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
                 # Errors of tasks are their answers.
-                raise _unusable(error) from None
+                raise _unusable_node_error(error) from None
             except errors.RayError as error:
-                result = self._lose(actor, job, error)
+                result = self._handle_lost_actor(actor, job, error)
             else:
                 result = self._note_answer(actor, job, answer)
-            self._feed()
+            self._dispatch()
             if result is not None:
                 return result
 
@@ -154,7 +154,7 @@ class RayEngine(Engine[T]):
             self._ray.kill(actor)
         self._actors.clear()
 
-    def _feed(self) -> None:
+    def _dispatch(self) -> None:
         while self._todo and self._idle:
             actor = self._idle.pop()
             job = self._todo.popleft()
@@ -163,18 +163,20 @@ class RayEngine(Engine[T]):
         for _ in range(min(len(self._todo) - starting, self.limit - len(self._actors))):
             actor = self._remote.remote(self._function, self._site)
             self._actors.add(actor)
-            self._under_way[actor.ready.remote()] = actor, None
+            self._under_way[actor.start.remote()] = actor, None
 
     def _note_answer(self, actor: Any, job: _Job[T] | None, answer: Any) -> tuple[T, Any] | None:
         self._idle.append(actor)
         if job is not None:
             return job.task, answer
-        self._misses = 0
+        self._failed_starts = 0
         if answer:
             raise EngineError(answer)
         return None
 
-    def _lose(self, actor: Any, job: _Job[T] | None, error: Exception) -> tuple[T, Any] | None:
+    def _handle_lost_actor(
+        self, actor: Any, job: _Job[T] | None, error: Exception
+    ) -> tuple[T, Any] | None:
         """Repeat the job of a lost actor, or give it up."""
         self._actors.discard(actor)
         # It may only have been out of reach.
@@ -188,9 +190,9 @@ class RayEngine(Engine[T]):
             self._todo.appendleft(job)
             return None
         if getattr(error, "actor_init_failed", False):
-            raise _unusable(error)
-        self._misses += 1
-        if self._misses > self.limit + NODE_LOSSES:
+            raise _unusable_node_error(error)
+        self._failed_starts += 1
+        if self._failed_starts > self.limit + NODE_LOSSES:
             raise EngineError(f"no worker starts on this cluster: {_summary(error)}")
         return None
 
@@ -203,20 +205,20 @@ class RayEngine(Engine[T]):
             )
 
 
-def _lines(error: Exception) -> list[str]:
+def _message_lines(error: Exception) -> list[str]:
     """Return the message of a Ray error, without lines about the actor or tracebacks."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
     return lines or [type(error).__name__]
 
 
 def _summary(error: Exception) -> str:
-    lines = _lines(error)
+    lines = _message_lines(error)
     return " ".join(dict.fromkeys((lines[0], lines[-1])))[:500]
 
 
-def _unusable(error: Exception) -> EngineError:
+def _unusable_node_error(error: Exception) -> EngineError:
     return EngineError(
-        f"a node cannot run wdsflow, which all of the cluster need to have: {_lines(error)[-1][:500]}"
+        f"a node cannot run wdsflow, which all of the cluster need to have: {_message_lines(error)[-1][:500]}"
     )
 
 
@@ -225,7 +227,7 @@ def has_gpus(ray: Any) -> bool:
     return bool(ray.cluster_resources().get("GPU"))
 
 
-def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float) -> float:
+def gpu_share(ray: Any, measure: Callable[[], float | None], declared: float) -> float:
     """Return the share of a GPU for each worker, by a measurement on a whole GPU of the cluster.
 
     It is 1 / n for the largest n workers, at most ``_SHARING``, whose measured needs fit;
@@ -244,7 +246,7 @@ def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float)
     return 1 / max(1, min(_SHARING, fitting))
 
 
-def slots(ray: Any, gpus: float) -> int:
+def worker_slots(ray: Any, gpus: float) -> int:
     """Return how many workers fit into the cluster as it is now, at least 1.
 
     Each has a core, and ``gpus`` GPUs.

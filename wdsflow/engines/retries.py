@@ -101,7 +101,7 @@ class ItemTrials(Generic[O]):
         self._worked = False
 
     @property
-    def alone(self) -> bool:
+    def runs_alone(self) -> bool:
         """Whether the group is one suspect."""
         return bool(self._group) and self._group[0] in self._suspects
 
@@ -117,34 +117,34 @@ class ItemTrials(Generic[O]):
         """Return the outputs of all items, in order."""
         return [self._done[at] for at in range(self._count)]
 
-    def finished(self, outputs: Sequence[O]) -> None:
+    def record_outputs(self, outputs: Sequence[O]) -> None:
         """Take the outputs of the group."""
         self._done.update(zip(self._group, outputs, strict=True))
         self._unbegun = self._loads = 0
         self._worked = True
 
-    def died(self, at: Literal["unbegun", "loading", "begun"], failure: O) -> bool:
+    def record_death(self, call_state: Literal["unbegun", "loading", "begun"], failure: O) -> bool:
         """Note a death, and return whether the request is given up.
 
         The item to blame gets ``failure``.
         """
-        self._loads += at == "loading"
-        self._unbegun = 0 if at == "begun" else self._unbegun + 1
+        self._loads += call_state == "loading"
+        self._unbegun = 0 if call_state == "begun" else self._unbegun + 1
         if self._loads >= LOADS:
             return True
-        if at != "begun" and self._unbegun < NOT_BEGUN:
+        if call_state != "begun" and self._unbegun < NOT_BEGUN:
             return False
         self._deaths, self._loads, self._unbegun = self._deaths + 1, 0, 0
         if self._deaths == 1:
             return False
-        if self.alone:
+        if self.runs_alone:
             self._done[self._group[0]] = failure
         else:
             self._suspects.update(self._group)
             self._group, self._worked = [], False
         return False
 
-    def lost_device(self, done: Mapping[int, O], suspects: Sequence[int]) -> bool:
+    def record_lost_device(self, done: Mapping[int, O], suspects: Sequence[int]) -> bool:
         """Note that a process lost its device; return whether the request is given up.
 
         ``done`` are the outputs that it had finished.
@@ -161,7 +161,7 @@ class ItemTrials(Generic[O]):
         return not (progressed or done or news) or self._idle >= IDLE_SERVERS
 
 
-def rows_again(
+def retry_step(
     rows: int, *, had_all: bool, may_be_blameless: bool
 ) -> Literal["halves", "alone", "blamed"]:
     """Return the next step after a map worker failed at some rows.

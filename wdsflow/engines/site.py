@@ -14,7 +14,7 @@ _GRANTED = Path("/sys/fs/cgroup/cpu.max")
 _LONG = 0.8
 
 
-def processes_pay(used: float, done: int, rest: int) -> bool:
+def processes_are_faster(used: float, done: int, rest: int) -> bool:
     """Return whether processes would be quicker than this one with the rest.
 
     ``used``: seconds of a core for the first ``done`` bytes; ``rest``: the other bytes.
@@ -28,15 +28,15 @@ def usable_cores() -> int:
     A container may grant fewer than it shows.
     """
     quota = cpu_quota()
-    return shown_cores() if quota is None else min(shown_cores(), max(1, int(quota)))
+    return schedulable_cores() if quota is None else min(schedulable_cores(), max(1, int(quota)))
 
 
-def usual_processes(*, remote: bool) -> int:
+def default_processes(*, remote: bool) -> int:
     """Return the number of processes for shards: one per core, two if they are on a server."""
     return usable_cores() * (2 if remote else 1)
 
 
-def shown_cores() -> int:
+def schedulable_cores() -> int:
     """Return how many processors this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -56,15 +56,15 @@ def cpu_quota() -> float | None:
 class Site:
     """Where a run was started.
 
-    ``sees``: absolute paths that must exist. ``hold``: see ``hold_open``.
+    ``shared_paths``: absolute paths that must exist. ``lock_file``: see ``hold_lock``.
     """
 
-    sees: tuple[str, ...] = ()
-    hold: str = ""
+    shared_paths: tuple[str, ...] = ()
+    lock_file: str = ""
     folder: str = field(default_factory=os.getcwd)
     version: str = __version__
 
-    def trouble(self) -> str:
+    def why_unusable(self) -> str:
         """Return why this machine cannot work; "" if it can."""
         node = platform.node()
         if __version__ != self.version:
@@ -72,7 +72,7 @@ class Site:
                 f"wdsflow {__version__} is installed on {node}, and {self.version} where the run was started:"
                 " all machines need the same"
             )
-        for path in self.sees:
+        for path in self.shared_paths:
             if not os.path.exists(path):
                 return f"{node} does not see {path}: shards and output must be under a path that all machines see"
         return ""
@@ -81,18 +81,18 @@ class Site:
         """Return the folder where the run was started, for relative paths, if it exists here."""
         return self.folder if os.path.isdir(self.folder) else None
 
-    def hold_open(self) -> list[int]:
-        """Hold a shared lock on the file ``hold`` until this process ends.
+    def hold_lock(self) -> list[int]:
+        """Hold a shared lock on the file ``lock_file`` until this process ends.
 
-        Returns its descriptor in a list, which is empty without ``hold``.
+        Returns its descriptor in a list, which is empty without ``lock_file``.
 
         An exclusive lock on it means that no worker is left.
         """
-        if not self.hold:
+        if not self.lock_file:
             return []
         import fcntl
 
-        held = os.open(self.hold, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        held = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         # Where no locks are, remaining workers are not detected.
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_SH)

@@ -50,7 +50,7 @@ class Worker:
             return self._answer(task)
         finally:
             self._task = None
-            self._mark.begin()
+            self._mark.reset()
 
     def under_way(self) -> tuple[Any, TaskProgress] | None:
         """Return the task that is begun, and how much of it is done."""
@@ -63,12 +63,12 @@ class Worker:
         deaths = TaskDeaths()
         while not self._stopped:
             peer = self._peer or self._start()
-            self._mark.begin()
+            self._mark.reset()
             with contextlib.suppress(OSError, EOFError):
                 return peer.ask((self._function, task))
             status = peer.wait()
             self._discard()
-            blamed = deaths.add(self._mark.get())
+            blamed = deaths.add(self._mark.sample())
             if deaths.too_many:
                 return _failure_of_deaths(deaths, status)
             if blamed is not None:
@@ -118,7 +118,7 @@ def serve(mark: int) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             function, argument = receive(line)
-            note.begin()
+            note.reset()
             try:
                 with old_objects_kept():
                     answer = function(argument, note)

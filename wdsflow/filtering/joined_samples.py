@@ -12,7 +12,7 @@ from threading import Event
 from wdsflow.joining.checked_columns import CHECKED_IMAGE
 from wdsflow.joining.join_errors import JoinMismatch
 from wdsflow.joining.join_options import JoinOptions
-from wdsflow.joining.join_result import JoinResult, other_samples
+from wdsflow.joining.join_result import JoinResult, mismatch_lines
 from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.joining.joined_view import JoinCounts, JoinedShard
 from wdsflow.joining.open_join import OpenedJoin
@@ -53,7 +53,7 @@ class JoinedSamples:
 
     def of(self, url: Shard) -> "JoinedSamples":
         """Return the join for one shard, to be sent to a worker."""
-        return JoinedSamples(self.fields.of(url), self.options)
+        return JoinedSamples(self.fields.for_shard(url), self.options)
 
     def view(self, source: Source, url: Shard) -> Source:
         """Return the tar of a shard whose samples have the fields of their rows.
@@ -81,7 +81,7 @@ def open_join(options: JoinOptions, urls: Sequence[Shard]) -> JoinedSamples | No
     if options.join is None:
         return None
     opened = OpenedJoin(options)
-    opened.begin(urls)
+    opened.find_key_prefixes(urls)
     opened.fields.use = None
     return JoinedSamples(opened.fields, options)
 
@@ -120,10 +120,10 @@ def check_join(
     if not result.use.samples and join.fields.index.rows:
         # Not the table is wrong: no shard can be read.
         return ""
-    result.resolve(urls)
+    result.withhold_ambiguous(urls)
     result.check(join.options.join_ambiguous, all_shards=True)
-    if result.others:
-        lines = other_samples(result.others, result.examples)
+    if result.mismatches:
+        lines = mismatch_lines(result.mismatches, result.examples)
         raise JoinMismatch(
             "\n".join(
                 [
@@ -131,7 +131,7 @@ def check_join(
                     *(f"  {line}" for line in lines),
                 ]
             ),
-            other_column=next(iter(result.others)),
+            differing_column=next(iter(result.mismatches)),
         )
     return "; ".join(result.lines())
 

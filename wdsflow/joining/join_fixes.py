@@ -27,10 +27,10 @@ def mismatch_fixes(error: JoinMismatch, on: str) -> Iterator[JoinFix]:
     """Yield the joins that may match. ``on``: what was joined on."""
     if error.is_ambiguous:
         yield JoinFix("give each of the samples the first row", {"join_ambiguous": "each"})
-    if error.other_column:
-        changed: ChangedOptions = {"join_on": f"json:{error.other_column}"}
-        yield JoinFix(f"join on the {error.other_column}", changed)
-    for column in error.others:
+    if error.differing_column:
+        changed: ChangedOptions = {"join_on": f"json:{error.differing_column}"}
+        yield JoinFix(f"join on the {error.differing_column}", changed)
+    for column in error.candidate_columns:
         action = f"join on the column {column}, if it has these values"
         yield JoinFix(action, {"join_on": _with_column(on, column)})
 
@@ -49,10 +49,10 @@ def nearest_options(
         captions: of samples; some may be columns of the table.
     """
     if isinstance(error, NoTable):
-        return {"join": error.near} if error.near else {}
+        return {"join": error.nearest_table} if error.nearest_table else {}
     if not isinstance(error, NoColumn):
         return {}
-    near = error.near(error.column)
+    near = error.nearest_name(error.column)
     # A column that the table has twice is near to itself.
     if near in ("", error.column):
         return {}

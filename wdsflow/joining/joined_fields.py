@@ -65,12 +65,12 @@ class JoinedFields:
 
     def __post_init__(self) -> None:
         self._to_set = values_to_set(self.fields, self.columns)
-        self.sets_inside = any(value.name for value in self._to_set)
+        self.sets_in_json = any(value.name for value in self._to_set)
         sets_members = any(not value.name for value in self._to_set)
-        self.sets = frozenset(value.field for value in self._to_set)
+        self.fields_set = frozenset(value.field for value in self._to_set)
         # A sample whose json cannot be changed keeps all of its own members: to know which members
         # a sample has, its json must be read.
-        self.lists_by_json = self.on.kind == JSON or (self.sets_inside and sets_members)
+        self.needs_json = self.on.kind == JSON or (self.sets_in_json and sets_members)
         # Of the json, which is read to compare them.
         self._checked = [name for name in self.index.checked if name != CHECKED_IMAGE]
         self.checks_json = bool(self._checked)
@@ -80,7 +80,7 @@ class JoinedFields:
         more = dict(self.prefixes), self.ambiguous, dict(self.withheld)
         return JoinedFields, (self.index, *rest, *more)
 
-    def of(self, shard: Shard) -> "JoinedFields":
+    def for_shard(self, shard: Shard) -> "JoinedFields":
         """Return the join of one shard, to be sent to a worker."""
         prefixes = {name: prefix for name, prefix in self.prefixes.items() if name == shard}
         withheld = {name: bits for name, bits in self.withheld.items() if name == shard}
@@ -91,7 +91,7 @@ class JoinedFields:
         return replace(self, prefixes={}, withheld={}, other_columns=(), use=None)
 
     @property
-    def resolves(self) -> bool:
+    def withholds_rows(self) -> bool:
         """Whether some ambiguous samples get no row.
 
         Which ones is known only after all samples have been listed.
@@ -108,12 +108,12 @@ class JoinedFields:
             shard: has the sample.
             number: of the sample in the shard.
             key: of the sample.
-            json: the content of its json, if ``lists_by_json``.
+            json: the content of its json, if ``needs_json``.
         """
         value = self.value_of(key, json)
         row = NO_ROW
         if value is not None:
-            row = self.index.find(self.prefixes.get(shard, "") + value)
+            row = self.index.entry_of(self.prefixes.get(shard, "") + value)
         if row >= 0 and self.ambiguous == "drop" and self.index.has_several_rows(row):
             row = WITHHELD
         if self.use is not None:
@@ -133,15 +133,15 @@ class JoinedFields:
             return in_utf8(key)
         return None if json is None else join_text(look_up(_tree(json), self.on.name), JSON)
 
-    def names_set(self, row: int, json: bytes | None, json_size: int) -> frozenset[str] | None:
+    def fields_of_row(self, row: int, json: bytes | None, json_size: int) -> frozenset[str] | None:
         """Return the fields that a row sets in a sample; None if it can set nothing.
 
         Args:
             row: its entry in the index.
-            json: the content of the sample's json, if ``lists_by_json``.
+            json: the content of the sample's json, if ``needs_json``.
             json_size: the bytes of its json, 0 if it has none.
         """
-        contents = row_contents(self._to_set, self.index.values(row))
+        contents = row_contents(self._to_set, self.index.row_values(row))
         names = frozenset(contents.whole)
         if not contents.inside:
             return names
@@ -151,7 +151,7 @@ class JoinedFields:
             return None
         return names | {JSON}
 
-    def members(self, row: int, members: Members, most: Callable[[str], int]) -> Members:
+    def joined_members(self, row: int, members: Members, most: Callable[[str], int]) -> Members:
         """Return the members of a sample with the values of its row.
 
         Args:
@@ -160,7 +160,7 @@ class JoinedFields:
             most: returns the most bytes of a field. Of a larger one its size is returned instead of
                 its bytes.
         """
-        contents = row_contents(self._to_set, self.index.values(row))
+        contents = row_contents(self._to_set, self.index.row_values(row))
         joined = dict(members)
         whole = contents.whole
         if contents.inside:
@@ -176,14 +176,14 @@ class JoinedFields:
             joined[name] = data if size <= most(name) else size
         return joined
 
-    def check(self, row: int, image: bytes, members: Members) -> None:
+    def check_sample(self, row: int, image: bytes, members: Members) -> None:
         """Raise StageError if a sample is not that of its row: the table has another url or hash.
 
         Where several rows have the key of a sample, they are not compared.
         """
         if not self.index.checked or self.index.has_several_rows(row):
             return
-        values = self.index.values(row)[len(self.columns) :]
+        values = self.index.row_values(row)[len(self.columns) :]
         json = members.get(JSON)
         tree = _tree(json) if self._checked and isinstance(json, bytes) else None
         for name, (_, data) in zip(self.index.checked, values, strict=True):
@@ -205,7 +205,7 @@ class JoinedFields:
             "set": list(map(str, self.fields)),
             "drop unmatched": self.drop_unmatched,
         }
-        if self.resolves:
+        if self.withholds_rows:
             identity["ambiguous"] = self.ambiguous
         return identity
 

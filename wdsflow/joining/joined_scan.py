@@ -100,7 +100,7 @@ def _moved(runs: Runs, offset_in_shard: Callable[[int], int]) -> Runs:
     return Runs(head, tuple(inner), tail)
 
 
-def collecting(result: JoinResult, progress: Progress | None) -> Progress:
+def counting_progress(result: JoinResult, progress: Progress | None) -> Progress:
     """Return a progress function that adds each scanned shard's counts to a result.
 
     It then calls ``progress``.

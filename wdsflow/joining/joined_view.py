@@ -31,17 +31,17 @@ class JoinCounts:
     """How the samples of a shard match the rows.
 
     Attributes:
-        listed: all samples.
+        samples: all of them.
         values: the first values to join on.
         rows: of each sample its entry in the index, negative without one.
-        others: of samples that are not those of their rows, by the column that differs.
-        examples: a line on the first sample of each of ``others``.
+        mismatches: of samples that are not those of their rows, by the column that differs.
+        examples: a line on the first sample of each of ``mismatches``.
     """
 
-    listed: int = 0
+    samples: int = 0
     values: list[str] = field(default_factory=list)
     rows: "array[int]" = field(default_factory=lambda: array("q"))
-    others: dict[str, int] = field(default_factory=dict)
+    mismatches: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +75,7 @@ class JoinedShard:
         join: the join.
         url: the shard.
         checks_json: leave out samples whose json is not that of their row.
-        checks_images: the same for images: see ``JoinedFields.check``.
+        checks_images: the same for images: see ``JoinedFields.check_sample``.
         sets_damaged: whether samples next to damage get fields, too.
         counts: complete when the tar is made.
     """
@@ -119,7 +119,7 @@ class JoinedShard:
             if fields is not None:
                 changes.append(_Change(sample.start, sample.end, fields))
         left_out = sum(not change.fields for change in changes)
-        if changes and left_out == self.counts.listed:
+        if changes and left_out == self.counts.samples:
             # What may be left, a global header without a member, is no tar.
             return []
         # Whether they need extended headers is known at the end.
@@ -131,12 +131,12 @@ class JoinedShard:
         for sample in samples:
             if sample.trouble and not self.sets_damaged:
                 # It gets no fields, so that it shares its row with no other sample.
-                self.counts.listed += 1
+                self.counts.samples += 1
                 self.counts.rows.append(NO_ROW)
                 continue
             row = self._row_of(sample, self._listed_json(samples, sample))
             if row >= 0:
-                self._is_other(samples, sample, row)
+                self._is_mismatch(samples, sample, row)
 
     def _changed(self, samples: Samples, sample: TarSample) -> list[_NewField] | None:
         """Return the new members of a sample, none if it is left out, None if it stays."""
@@ -146,14 +146,14 @@ class JoinedShard:
             return []
         if row < 0 or (sample.trouble and not self.sets_damaged):
             return None
-        if self._is_other(samples, sample, row):
+        if self._is_mismatch(samples, sample, row):
             return []
         return self._new_fields(samples, sample, row, json) or None
 
     def _row_of(self, sample: TarSample, json: bytes | None) -> int:
         """Return the row of a sample, and count it."""
         counts = self.counts
-        counts.listed += 1
+        counts.samples += 1
         if len(counts.values) < _EXAMPLES:
             value = self.join.value_of(sample.key, json)
             if value is not None:
@@ -164,10 +164,10 @@ class JoinedShard:
 
     def _listed_json(self, samples: Samples, sample: TarSample) -> bytes | None:
         """Return the json of a sample, if that is needed to know its row or its members."""
-        row = sample.fields.get(JSON) if self.join.lists_by_json else None
+        row = sample.fields.get(JSON) if self.join.needs_json else None
         return None if row is None or row[1] > LARGEST else samples.read(row)
 
-    def _is_other(self, samples: Samples, sample: TarSample, row: int) -> bool:
+    def _is_mismatch(self, samples: Samples, sample: TarSample, row: int) -> bool:
         """Return whether a sample is not that of its row, and count it."""
         image = b""
         members: Members = {}
@@ -179,11 +179,11 @@ class JoinedShard:
         if not members and not image:
             return False
         try:
-            self.join.check(row, image, members)
+            self.join.check_sample(row, image, members)
         except StageError as error:
             column = error.slug.removeprefix("other-")
             counts = self.counts
-            counts.others[column] = counts.others.get(column, 0) + 1
+            counts.mismatches[column] = counts.mismatches.get(column, 0) + 1
             counts.examples.setdefault(column, f"{sample.key}: {error}")
             return True
         return False
@@ -193,13 +193,13 @@ class JoinedShard:
     ) -> list[_NewField]:
         """Return the members of a sample that its row sets."""
         old_row = sample.fields.get(JSON)
-        names = self.join.names_set(row, json, 0 if old_row is None else old_row[1])
+        names = self.join.fields_of_row(row, json, 0 if old_row is None else old_row[1])
         if not names:
             return []
         old: Members = {}
-        if self.join.sets_inside and old_row is not None:
+        if self.join.sets_in_json and old_row is not None:
             old[JSON] = samples.read(old_row)
-        joined = self.join.members(row, old, lambda _: _NO_LIMIT)
+        joined = self.join.joined_members(row, old, lambda _: _NO_LIMIT)
         # Its json cannot be changed.
         if joined is old:
             return []

@@ -37,7 +37,7 @@ class LoadedRows:
     Attributes:
         tables: the database.
         rows: how many rows there are.
-        valued: how many have a value to join on.
+        rows_with_value: how many have a value to join on.
         cells: the columns of ``rows`` with the values that samples get: kind and data of each.
         checks: those with the values of ``checked``, as text.
 
@@ -52,7 +52,7 @@ class LoadedRows:
         self._checked = list(checked)
         self.tables = Tables(folder)
         self.rows = 0
-        self.valued = 0
+        self.rows_with_value = 0
         self.cells: list[str] = []
         definitions = ""
         for number in range(len(self._columns)):
@@ -74,7 +74,7 @@ class LoadedRows:
                 for values, rows in row_batches(table, path, self._on, columns):
                     self._add(values, rows)
             count = "SELECT count(*) FILTER (rest = 0), count(value) FROM rows"
-            self.rows, self.valued = self.tables.one(count)
+            self.rows, self.rows_with_value = self.tables.one(count)
 
     def _read_by_query(self, query: str) -> bool:
         """Read a file with DuckDB; return whether it could. Otherwise nothing was added."""
@@ -99,7 +99,7 @@ class LoadedRows:
             stored = [stored_value(cell) for cell in column]
             kinds.append([kind for kind, _ in stored])
             contents.append([data for _, data in stored])
-        lines = Lines.of(contents, max(_LINE_BYTES // width, _UNSPLIT_BYTES))
+        lines = Lines.from_columns(contents, max(_LINE_BYTES // width, _UNSPLIT_BYTES))
         cells: dict[str, list[str] | list[bytes | None] | list[str | None]] = {}
         for number in range(width):
             cells[f"kind{number}"] = lines.repeated(kinds[number])
@@ -119,7 +119,7 @@ class LoadedRows:
     def values_of_rows(self) -> list[str]:
         """Return the join values of the first 100 rows."""
         query = "SELECT value FROM rows WHERE value IS NOT NULL AND row < ? ORDER BY row"
-        return [shown_value(value) for (value,) in self.tables.rows(query, _FIRST_ROWS)]
+        return [without_shard_prefix(value) for (value,) in self.tables.rows(query, _FIRST_ROWS)]
 
     def __enter__(self) -> "LoadedRows":  # noqa: PYI034 - Self needs Python 3.11
         return self
@@ -128,6 +128,6 @@ class LoadedRows:
         self.tables.__exit__()
 
 
-def shown_value(value: str) -> str:
+def without_shard_prefix(value: str) -> str:
     """Return a value without the shard to which it is limited."""
     return value.rpartition("\0")[2]

@@ -68,10 +68,10 @@ class OpenedJoin:
             options.join_drop_unmatched,
             others,
             ambiguous=options.join_ambiguous,
-            use=RowUse(index, keeps=options.join_ambiguous in ("first", "drop")),
+            use=RowUse(index, keeps_rows=options.join_ambiguous in ("first", "drop")),
         )
 
-    def begin(self, urls: Sequence[Shard]) -> None:
+    def find_key_prefixes(self, urls: Sequence[Shard]) -> None:
         """Learn how the keys of shards are named in a ledger. Raises TableError."""
         if self.fields.on.kind != "key":
             return

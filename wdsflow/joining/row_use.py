@@ -23,27 +23,27 @@ _EXAMPLES = 3
 class RowUse:
     """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
 
-    ``keeps``: the row of each sample is kept, in 8 bytes, until it is known which of them are
+    ``keeps_rows``: the row of each sample is kept, in 8 bytes, until it is known which of them are
     shared.
 
     Attributes:
         samples: that have been listed.
         matched: those with a row.
         withheld: those that do not get their row.
-        several: those whose value is in several rows.
-        rows: a bit for each entry of the index: whether a sample has it.
-        shared: likewise: whether several samples of this rank have it.
+        with_several_rows: those whose value is in several rows.
+        used_rows: a bit for each entry of the index: whether a sample has it.
+        shared_rows: likewise: whether several samples of this rank have it.
         values: to join on, of the first samples.
         examples: values of rows that are ambiguous.
     """
 
-    def __init__(self, index: RowIndex, *, keeps: bool = False) -> None:
+    def __init__(self, index: RowIndex, *, keeps_rows: bool = False) -> None:
         import numpy as np
 
-        self.samples = self.matched = self.withheld = self.several = 0
-        self.kept: dict[Shard, NDArray[np.int64]] | None = {} if keeps else None
-        self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
-        self.shared: NDArray[np.uint8] = np.zeros_like(self.rows)
+        self.samples = self.matched = self.withheld = self.with_several_rows = 0
+        self.rows_by_shard: dict[Shard, NDArray[np.int64]] | None = {} if keeps_rows else None
+        self.used_rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
+        self.shared_rows: NDArray[np.uint8] = np.zeros_like(self.used_rows)
         self.values: list[str] = []
         self.examples: list[str] = []
         self._index = index
@@ -73,15 +73,15 @@ class RowUse:
         """Return how many rows several samples have."""
         import numpy as np
 
-        return int(np.unpackbits(self.shared).sum())
+        return int(np.unpackbits(self.shared_rows).sum())
 
     def rows_by_number(self, shards: Sequence[Shard]) -> "dict[int, NDArray[np.int64]]":
         """Return the kept rows of each shard's samples, by the number of the shard among all."""
-        assert self.kept is not None
+        assert self.rows_by_shard is not None
         numbers: dict[Shard, int] = {}
         for number, shard in enumerate(shards):
             numbers.setdefault(shard, number)
-        return {numbers[shard]: rows for shard, rows in self.kept.items()}
+        return {numbers[shard]: rows for shard, rows in self.rows_by_shard.items()}
 
     def withhold(self, shards: Sequence[Shard], ambiguous: "Ambiguous") -> dict[Shard, bytes]:
         """Return the samples that do not get their row, as ``withheld_rows`` does.
@@ -91,8 +91,8 @@ class RowUse:
         ``shards``: all shards, in their order.
         """
         rows = self.rows_by_number(shards)
-        first = FirstSamples.of(rows, self.shared) if ambiguous == "first" else None
-        withheld = withheld_rows(rows, self.shared, first)
+        first = FirstSamples.of(rows, self.shared_rows) if ambiguous == "first" else None
+        withheld = withheld_rows(rows, self.shared_rows, first)
         return {shards[number]: bits for number, bits in withheld.items()}
 
     def _add(self, shard: Shard, noted: "Sequence[int]") -> None:
@@ -100,23 +100,23 @@ class RowUse:
 
         self.samples += len(noted)
         all_rows = np.asarray(noted, np.int64)
-        if self.kept is not None:
-            self.kept[shard] = all_rows
+        if self.rows_by_shard is not None:
+            self.rows_by_shard[shard] = all_rows
         self.withheld += int((all_rows == WITHHELD).sum())
         matched = all_rows[all_rows >= 0]
         self.matched += len(matched)
         rows, counts = np.unique(matched, return_counts=True)
         masks = np.left_shift(1, rows & 7).astype(np.uint8)
-        is_shared = (counts > 1) | ((self.rows[rows >> 3] & masks) != 0)
-        np.bitwise_or.at(self.rows, rows >> 3, masks)
-        np.bitwise_or.at(self.shared, rows[is_shared] >> 3, masks[is_shared])
+        is_shared = (counts > 1) | ((self.used_rows[rows >> 3] & masks) != 0)
+        np.bitwise_or.at(self.used_rows, rows >> 3, masks)
+        np.bitwise_or.at(self.shared_rows, rows[is_shared] >> 3, masks[is_shared])
         several: list[int] = []
-        if self._index.repeated:
+        if self._index.repeated_values:
             several = [row for row in matched.tolist() if self._index.has_several_rows(row)]
-        self.several += len(several)
+        self.with_several_rows += len(several)
         for row in rows[is_shared].tolist() + several:
             if len(self.examples) == _EXAMPLES:
                 break
-            value = self._index.value(row)
+            value = self._index.join_value(row)
             if value not in self.examples:
                 self.examples.append(value)

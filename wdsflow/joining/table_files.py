@@ -16,7 +16,7 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
-from wdsflow.table_files.remote_copy import copied
+from wdsflow.table_files.remote_copy import local_copy
 from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 
 # Lines that are searched for names of columns.
@@ -55,14 +55,14 @@ class TableFiles:
         except SourceError as error:
             raise TableError(f"the table cannot be read: {error}") from None
 
-    def on_this_machine(self, folder: Path) -> "TableFiles":
+    def with_local_files(self, folder: Path) -> "TableFiles":
         """Return the table with local files; a remote table is copied into a folder.
 
         Raises TableError.
         """
         if not self.urls:
             return self
-        copies = {Path(copied(url, folder, f".{self.kind}")): url for url in self.urls}
+        copies = {Path(local_copy(url, folder, f".{self.kind}")): url for url in self.urls}
         return TableFiles(self.kind, list(copies), copies=copies)
 
     @contextmanager

@@ -34,10 +34,10 @@ def table_query(
     file = open_parquet(path)
     require_columns(path, file.names, [on.column, *columns, *checked])
     types = {name: str(kind) for name, kind in zip(file.names, file.types, strict=True)}
-    join_value = join_query(file.cell(on.column), types[on.column], on.kind)
-    if not join_value or not file.numbers_rows:
+    join_value = join_query(file.column_sql(on.column), types[on.column], on.kind)
+    if not join_value or not file.can_number_rows:
         return ""
-    cells = [_cell_query(file.cell(column), types[column]) for column in columns]
+    cells = [_cell_query(file.column_sql(column), types[column]) for column in columns]
     if not all(cells):
         return ""
     if any(types[column] != "VARCHAR" for column in checked):
@@ -47,9 +47,9 @@ def table_query(
     if table.kind == "ledger" and on.kind == "key":
         prefix = key_prefix(path).replace("'", "''")
         join_value = f"'{prefix}' || {join_value}"
-    checks = [join_query(file.cell(column), types[column], column) for column in checked]
+    checks = [join_query(file.column_sql(column), types[column], column) for column in checked]
     selected = ["? + file_row", "0", join_value, *cells, *checks]
-    return f"SELECT {', '.join(selected)} FROM {file.table(with_rows=True)}"
+    return f"SELECT {', '.join(selected)} FROM {file.table_sql(with_rows=True)}"
 
 
 def _cell_query(cell: str, cell_type: str) -> str:

@@ -37,7 +37,7 @@ def row_batches(table: TableFiles, path: Path, on: JoinOn, columns: Columns) -> 
 def _parquet_batches(path: Path, on: JoinOn, columns: Columns, prefix: str) -> Iterator[Batch]:
     file = open_parquet(path)
     require_columns(path, file.names, [on.column, *columns])
-    for batch in file.batches([on.column, *columns], file.rows_of(_BYTES, _ROWS)):
+    for batch in file.batches([on.column, *columns], file.rows_within(_BYTES, _ROWS)):
         join_values: list[str | None] = []
         for row in batch:
             text = join_text(row[0], on.kind)

@@ -39,7 +39,7 @@ class Lines:
     longest: int
 
     @staticmethod
-    def of(columns: Sequence[Sequence[bytes | None]], longest: int) -> "Lines":
+    def from_columns(columns: Sequence[Sequence[bytes | None]], longest: int) -> "Lines":
         """Return the lines of rows with these columns of values."""
         import numpy as np
 
@@ -83,7 +83,7 @@ def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
                 lines.append(line)
                 lines_after = line[0]
                 if not lines_after:
-                    yield row_of(lines, 1)
+                    yield row_from_lines(lines, 1)
                     lines = []
     except ParquetError as error:
         raise OSError(errno.EIO, str(error), str(path)) from None
@@ -91,7 +91,7 @@ def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
         raise OSError(errno.EIO, "the file ends within a row", str(path))
 
 
-def row_of(lines: Sequence[Sequence[Any]], first_cell: int) -> list[StoredValue]:
+def row_from_lines(lines: Sequence[Sequence[Any]], first_cell: int) -> list[StoredValue]:
     """Return the values of a row from its lines.
 
     From ``first_cell`` on, each line has the kind and the data of each value. A long value is split

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wdsflow.text.shell import escape
 
-from .column_kinds import Arrow, Features, holds_json, unified, widened
+from .column_kinds import Arrow, Features, holds_json, unified_features, widen_batch
 
 log = logging.getLogger("wdsflow.mapping")
 # Bytes of a file from which it stays as it is; smaller ones are joined, up to the second number.
@@ -17,7 +17,7 @@ _LARGE = 32 << 20
 _FULL = 256 << 20
 
 
-class Parts:
+class ArrowParts:
     """Collects files in order, in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
@@ -70,7 +70,7 @@ class Parts:
         if before is None:
             self._features = features
             return
-        self._features = unified([before, features])
+        self._features = unified_features([before, features])
         for name, kind in self._features.items():
             if holds_json(kind) and not holds_json(before[name]):
                 text = f"column {name!r} becomes Json: it is {before[name]} in some rows, {features[name]} in others"
@@ -94,7 +94,7 @@ class Parts:
             if batch.schema == schema:
                 self._writer.write_batch(batch)
             else:
-                self._writer.write_batch(widened(batch, features, self._features))
+                self._writer.write_batch(widen_batch(batch, features, self._features))
 
     def _close(self) -> None:
         if self._writer is not None:

@@ -31,7 +31,7 @@ class BatchFailures:
         if not self._warned:
             self._open.append(_FailedRows(batch.start, batch.stop, failed.text))
 
-    def done(self, batch: RowBatch, *, failed: bool) -> None:
+    def record_done(self, batch: RowBatch, *, failed: bool) -> None:
         """Record that the rows before ``batch.stop`` are done.
 
         ``failed``: the batch is a single row, which failed.

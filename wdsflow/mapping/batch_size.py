@@ -3,12 +3,12 @@
 from collections import deque
 
 # The share of a worker's room that the estimate of a batch may fill; rows differ.
-COMFORT = 0.6
+TARGET_FILL = 0.6
 # Successful batches, after which they may grow beyond the limit of one that ran out of memory.
 _CLEAN = 8
 
 
-class Sizer:
+class BatchSizer:
     """Estimates how much memory a row takes.
 
     A batch is at most twice as long as the longest so far, and half as long as one that ran out of
@@ -17,31 +17,31 @@ class Sizer:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._needs: deque[float] = deque(maxlen=16)
+        self._row_sizes: deque[float] = deque(maxlen=16)
         self._longest = 0
         self._ceiling = float(most)
-        self._clean = 0
+        self._successes = 0
 
     @property
-    def need(self) -> float:
+    def row_bytes(self) -> float:
         """Bytes of a row, the maximum over the latest batches."""
-        return max(self._needs, default=0.0)
+        return max(self._row_sizes, default=0.0)
 
     def rows(self, room: int) -> int:
         """Return how many rows to map at once if a worker may grow by ``room`` bytes."""
-        fits = room * COMFORT / self.need if self.need else self.most
+        fits = room * TARGET_FILL / self.row_bytes if self.row_bytes else self.most
         return max(1, int(min(fits, 2 * self._longest or 1, self._ceiling, self.most)))
 
-    def learn(self, rows: int, grown: int) -> None:
+    def record_success(self, rows: int, grown: int) -> None:
         """Record a successful batch and the bytes that it took."""
-        self._needs.append(grown / rows)
+        self._row_sizes.append(grown / rows)
         self._longest = max(self._longest, rows)
-        self._clean += 1
-        if self._clean >= _CLEAN:
-            self._clean = 0
+        self._successes += 1
+        if self._successes >= _CLEAN:
+            self._successes = 0
             self._ceiling = min(self._ceiling * 1.25 + 1, self.most)
 
-    def too_much(self, rows: int) -> None:
+    def record_out_of_memory(self, rows: int) -> None:
         """Record a batch that ran out of memory."""
-        self._clean = 0
+        self._successes = 0
         self._ceiling = max(1.0, min(self._ceiling, rows / 2))

@@ -21,7 +21,7 @@ class KindError(TypeError):
     """
 
 
-def unified(features: Iterable[Mapping[str, Feature]]) -> Features:
+def unified_features(features: Iterable[Mapping[str, Feature]]) -> Features:
     """Return Features that hold the values of all given ones.
 
     Columns are in the order of the first. Raises KindError.
@@ -48,7 +48,7 @@ def holds_json(kind: Feature) -> bool:
     return holds_json(inner) if inner is not None else _is_json(kind)
 
 
-def widened(batch: Arrow, narrow: Mapping[str, Feature], wide: Features) -> Arrow:
+def widen_batch(batch: Arrow, narrow: Mapping[str, Feature], wide: Features) -> Arrow:
     """Convert an Arrow record batch from the features ``narrow`` to the wider features ``wide``."""
     import pyarrow
     from datasets.table import cast_array_to_feature

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wdsflow.memory.usage import mapped_files
+from wdsflow.memory.usage import mapped_file_bytes
 
 from .column_kinds import Features
 from .function_work import FunctionWork
 from .messages import RowBatch
-from .result_size import weigh_results
+from .result_size import estimated_result_size
 
 # Bytes of an input that may stay mapped into memory.
 _REOPEN = 64 << 20
@@ -33,7 +33,7 @@ class SliceSource:
             return None
         return RowBatch(start, self._next)
 
-    def left(self) -> int:
+    def rows_left(self) -> int:
         """Return how many rows are left."""
         return self._rows - self._next
 
@@ -57,12 +57,12 @@ class DatasetWork(FunctionWork):
 
         Returns None if the function changes nothing.
         """
-        if mapped_files() - self._mapped > _REOPEN:
+        if mapped_file_bytes() - self._mapped > _REOPEN:
             # Unmaps the pages that were read.
             self._open()
         rows = self._dataset.select(range(batch.start, batch.stop))
         results = rows.map(
-            self._function(batch.start),
+            self._with_row_offset(batch.start),
             with_indices=self.with_indices,
             batched=True,
             batch_size=len(batch),
@@ -78,23 +78,23 @@ class DatasetWork(FunctionWork):
 
     def _open(self) -> None:
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - by the parent
-        self._mapped = mapped_files()
+        self._mapped = mapped_file_bytes()
 
-    def _function(self, offset: int) -> Callable[..., object]:
+    def _with_row_offset(self, offset: int) -> Callable[..., object]:
         """Return the user's function with row numbers shifted by ``offset``.
 
         It also records the size of its results, unless it is a coroutine function.
         """
 
-        async def awaited(batch: object, *indices: list[int], **arguments: object) -> object:
+        async def call_async(batch: object, *indices: list[int], **arguments: object) -> object:
             return await self.fn(batch, *_shifted(indices, offset), **arguments)
 
-        def called(batch: object, *indices: list[int], **arguments: object) -> object:
+        def call(batch: object, *indices: list[int], **arguments: object) -> object:
             returned = self.fn(batch, *_shifted(indices, offset), **arguments)
-            self.results = weigh_results(_computed_columns(returned))
+            self.results = estimated_result_size(_computed_columns(returned))
             return returned
 
-        return awaited if inspect.iscoroutinefunction(self.fn) else called
+        return call_async if inspect.iscoroutinefunction(self.fn) else call
 
 
 def _shifted(indices: tuple[list[int], ...], offset: int) -> list[list[int]]:

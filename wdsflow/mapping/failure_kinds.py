@@ -6,7 +6,7 @@ It means too little memory, a full disk, or an error of the user's function.
 import errno
 import traceback
 
-from wdsflow.memory.batching.exceptions import chain, text_of
+from wdsflow.memory.batching.exceptions import exception_chain, text_of
 from wdsflow.memory.batching.memory_errors import is_out_of_memory
 
 from .errors import UnreadableError
@@ -57,7 +57,7 @@ def _is_memory(error: BaseException) -> bool:
     """Return whether an exception, or one of its causes, means a lack of memory."""
     if is_out_of_memory(error):
         return True
-    for cause in chain(error):
+    for cause in exception_chain(error):
         if isinstance(cause, Exception):
             text = text_of(cause, _SEARCHED).lower()
             if any(sign in text for sign in _MEMORY_TEXTS):
@@ -66,4 +66,6 @@ def _is_memory(error: BaseException) -> bool:
 
 
 def _is_full_disk(error: BaseException) -> bool:
-    return any(isinstance(cause, OSError) and cause.errno in _FULL for cause in chain(error))
+    return any(
+        isinstance(cause, OSError) and cause.errno in _FULL for cause in exception_chain(error)
+    )

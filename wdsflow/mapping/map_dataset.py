@@ -6,12 +6,12 @@ from pathlib import Path
 
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 
-from .arrow_parts import Parts
+from .arrow_parts import ArrowParts
 from .column_kinds import Dataset, Features, KindError
 from .dataset_work import DatasetWork, SliceSource
 from .map_engine import MapEngine, Result
 from .map_options import MapOptions
-from .messages import packed
+from .messages import pickle_for_worker
 from .result_dataset import to_dataset
 from .tables_on_disk import on_disk
 
@@ -47,10 +47,12 @@ def map_dataset(
     return dataset.select([row for row in range(len(dataset)) if row not in options.left_out])
 
 
-def _mapped_parts(dataset: Dataset, options: MapOptions, features: Features, target: Path) -> Parts:
+def _mapped_parts(
+    dataset: Dataset, options: MapOptions, features: Features, target: Path
+) -> ArrowParts:
     """Map a Dataset, and return the files of the results; none if the function changes nothing."""
     with on_disk(dataset, target) as stored:
-        data = packed(stored, "the dataset's format")
+        data = pickle_for_worker(stored, "the dataset's format")
         work = DatasetWork(**options.work_arguments(), dataset=data, features=features)
         pool = options.pool(work)
         # The pool has a pickled copy.
@@ -60,9 +62,9 @@ def _mapped_parts(dataset: Dataset, options: MapOptions, features: Features, tar
             return _collected(results, options, target)
 
 
-def _collected(results: Iterable[Result], options: MapOptions, target: Path) -> Parts:
+def _collected(results: Iterable[Result], options: MapOptions, target: Path) -> ArrowParts:
     """Consume all results, and return their files; none if the function changes nothing."""
-    parts = Parts(target)
+    parts = ArrowParts(target)
     is_changed: bool | None = None
     for result in results:
         if result.failed is not None:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from wdsflow.engines.site import usable_cores
 from wdsflow.text.shell import escape
 
-from .batch_size import Sizer
+from .batch_size import BatchSizer
 from .errors import FailedRow, MappingError
 from .function_work import FunctionWork
 from .map_engine import Result
-from .messages import MapSetup, packed
+from .messages import MapSetup, pickle_for_worker
 from .worker_pool import WorkerPool
 
 OnError = Literal["raise", "drop", "quarantine"]
@@ -71,8 +71,8 @@ class MapOptions:
         Raises TypeError if the function cannot be sent to the workers.
         """
         path = [os.path.abspath(folder) for folder in sys.path]
-        setup = MapSetup(path, packed(work, "fn"))
-        return WorkerPool(setup, self.memory, self.workers, Sizer(self.batch_size))
+        setup = MapSetup(path, pickle_for_worker(work, "fn"))
+        return WorkerPool(setup, self.memory, self.workers, BatchSizer(self.batch_size))
 
     def record_failure(self, result: Result, row: Callable[[], object]) -> None:
         """Record a row that failed, or raise MappingError. ``row`` returns the row itself."""

@@ -3,9 +3,9 @@
 import contextlib
 from pathlib import Path
 
-from wdsflow.engines.exit_status import ending, likely_memory
+from wdsflow.engines.exit_status import describe_exit, sigkill_cause
 from wdsflow.engines.peer import Peer
-from wdsflow.memory.usage import descendants, held
+from wdsflow.memory.usage import descendants, pss_bytes
 
 from .messages import Done, Failed, MapOrder, MapSetup, RowBatch
 
@@ -32,45 +32,45 @@ class MapWorker(Peer):
         # Bytes by which it may grow.
         self.room = 0
         # Bytes that it takes between batches; 0 until it has begun.
-        self.idle = 0
+        self.idle_memory = 0
         # Resident bytes after its first batch; 0 until then.
-        self.base = 0
+        self.first_idle_memory = 0
         # Why it was killed.
-        self.killed = ""
+        self.kill_reason = ""
         # If it has died, answer() will return its end.
         with contextlib.suppress(OSError):
             self.send(setup)
 
-    def give(self, batch: RowBatch, path: Path, room: int) -> None:
+    def send_batch(self, batch: RowBatch, path: Path, room: int) -> None:
         """Send a batch."""
         self.batch = batch
         self.room = room
         with contextlib.suppress(OSError):
             self.send(MapOrder(batch, str(path), room))
 
-    def answer(self) -> Done | Failed | int:
+    def receive_answer(self) -> Done | Failed | int:
         """Receive an answer: its resident bytes at the beginning, later the result of a batch."""
         try:
             return self.receive()  # type: ignore[no-any-return]
         except EOFError:
-            return self.death()
+            return self.wait_for_failure()
 
-    def death(self) -> Failed:
+    def wait_for_failure(self) -> Failed:
         """Wait for its end and that of its children, and return why it ended."""
         status = self.wait()
-        if self.killed:
-            return Failed("memory", self.killed)
-        reason = ending(status, "ended by itself (exit status")
+        if self.kill_reason:
+            return Failed("memory", self.kill_reason)
+        reason = describe_exit(status, "ended by itself (exit status")
         if status >= 0:
             reason += ")"
-        return Failed("died", f"its process {reason}{likely_memory(status, 'a process')}")
+        return Failed("died", f"its process {reason}{sigkill_cause(status, 'a process')}")
 
-    def takes(self) -> int:
+    def memory_in_use(self) -> int:
         """Return the bytes that it and its children take now."""
-        return held(self.pid) + sum(map(held, descendants(self.pid)))
+        return pss_bytes(self.pid) + sum(map(pss_bytes, descendants(self.pid)))
 
     def kill(self, reason: str) -> None:
         """Kill it and its children, unless it has ended."""
         if not self.has_ended():
-            self.killed = self.killed or reason
+            self.kill_reason = self.kill_reason or reason
             self.end()

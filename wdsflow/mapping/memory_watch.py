@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import descendants, held, resident
+from wdsflow.memory.usage import descendants, pss_bytes, resident_bytes
 
 from .map_worker import MapWorker
 
@@ -48,7 +48,7 @@ class MemoryWatch:
             for worker in workers:
                 processes += [worker.pid, *children.get(worker.pid, ())]
             # Resident bytes count shared pages more than once, but are quick to read.
-            if sum(map(resident, processes)) > self.memory:
+            if sum(map(resident_bytes, processes)) > self.memory:
                 self._kill_largest(workers)
 
     def _kill_largest(self, workers: Sequence[MapWorker]) -> None:
@@ -56,9 +56,9 @@ class MemoryWatch:
 
         Shared memory is counted once.
         """
-        busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
-        sizes = {worker: worker.takes() for worker in workers}
-        if not busy or held(os.getpid()) + sum(sizes.values()) <= self.memory:
+        busy = [worker for worker in workers if worker.batch is not None and not worker.kill_reason]
+        sizes = {worker: worker.memory_in_use() for worker in workers}
+        if not busy or pss_bytes(os.getpid()) + sum(sizes.values()) <= self.memory:
             return
         largest = max(busy, key=sizes.__getitem__)
         largest.kill(f"it took more memory than is left of {format_size(self.memory)}")

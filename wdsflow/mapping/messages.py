@@ -60,7 +60,7 @@ class Measure(NamedTuple):
     results: int
 
     @property
-    def grown(self) -> int:
+    def growth(self) -> int:
         """Bytes that the batch took, without those that the worker keeps."""
         return max(self.peak - min(self.before, self.after), self.results, 0)
 
@@ -83,7 +83,7 @@ class Failed:
     measure: Measure | None = None
 
 
-def packed(value: object, name: str) -> bytes:
+def pickle_for_worker(value: object, name: str) -> bytes:
     """Pickle a value for a worker; ``name`` is for the error message.
 
     Raises TypeError if it cannot be pickled.

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from .column_kinds import Dataset, Features, unified, widened
+from .column_kinds import Dataset, Features, unified_features, widen_batch
 
 
 def to_dataset(files: list[Path], like: Dataset) -> Dataset:
@@ -15,7 +15,7 @@ def to_dataset(files: list[Path], like: Dataset) -> Dataset:
     import datasets
 
     features = [datasets.Dataset.from_file(str(path)).features for path in files]
-    wide = unified(features)
+    wide = unified_features(features)
     for path, narrow in zip(files, features, strict=True):
         if narrow.arrow_schema != wide.arrow_schema:
             _cast(path, narrow, wide)
@@ -39,7 +39,7 @@ def _cast(path: Path, narrow: Features, wide: Features) -> None:
         pyarrow.ipc.new_stream(str(wide_path), wide.arrow_schema) as writer,
     ):
         for batch in reader:
-            writer.write_batch(widened(batch, narrow, wide))
+            writer.write_batch(widen_batch(batch, narrow, wide))
     os.replace(wide_path, path)
 
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 
 # Entries of a list that are all weighed, and those that are weighed if it has more.
 _MANY = 256
@@ -13,7 +13,7 @@ _MAPPING_ENTRY = 64
 _LIST_ENTRY = 8
 
 
-def weigh_results(value: object) -> int:
+def estimated_result_size(value: object) -> int:
     """Return the approximate size of a value in bytes.
 
     Of a list with more than 256 entries, about 64 are weighed.
@@ -22,12 +22,12 @@ def weigh_results(value: object) -> int:
     True
     """
     if isinstance(value, Mapping):
-        return sum(map(weigh_results, value.values())) + _MAPPING_ENTRY * len(value)
+        return sum(map(estimated_result_size, value.values())) + _MAPPING_ENTRY * len(value)
     if isinstance(value, (list, tuple)):
         step = max(1, len(value) // _SAMPLED) if len(value) > _MANY else 1
         sample = value[::step]
-        weight = sum(map(weigh_results, sample))
+        weight = sum(map(estimated_result_size, sample))
         return weight * len(value) // max(len(sample), 1) + _LIST_ENTRY * len(value)
     if isinstance(value, (int, float)):
         return sys.getsizeof(value)
-    return weigh(value)
+    return estimated_size(value)

@@ -6,8 +6,8 @@ from typing import Any
 
 from .errors import UnreadableError
 from .function_work import FunctionWork
-from .messages import RowBatch, packed
-from .result_size import weigh_results
+from .messages import RowBatch, pickle_for_worker
+from .result_size import estimated_result_size
 from .row_files import write_rows
 
 
@@ -45,7 +45,7 @@ class RowSource:
         self._next += len(batch)
         return RowBatch(start, self._next, tuple(batch))
 
-    def left(self) -> int | None:
+    def rows_left(self) -> int | None:
         """Return how many rows are left, None if unknown."""
         if self._count is None:
             return None
@@ -86,11 +86,11 @@ class RowWork(FunctionWork):
             indices.append(list(range(batch.start, batch.stop)))
         if not isinstance(rows[0], Mapping):
             results = self.fn(rows, *indices, **self.fn_kwargs)
-            self.results = weigh_results(results)
+            self.results = estimated_result_size(results)
             return write_rows(path, _checked_list(results))
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         results = self.fn(columns, *indices, **self.fn_kwargs)
-        self.results = weigh_results(results)
+        self.results = estimated_result_size(results)
         return write_rows(path, _rows_of(self._result_columns(columns, results)))
 
     def _result_columns(self, columns: dict[Any, Any], results: Any) -> dict[Any, Any]:
@@ -107,7 +107,7 @@ def _pickled(row: object) -> bytes:
     try:
         return pickle.dumps(row, pickle.HIGHEST_PROTOCOL)
     except Exception:  # noqa: BLE001 - dill may manage, or its error has the reason
-        return packed(row, "a row")
+        return pickle_for_worker(row, "a row")
 
 
 def _unpickled(batch: RowBatch) -> list[Any]:

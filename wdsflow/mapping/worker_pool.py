@@ -3,9 +3,9 @@
 import os
 
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import HeldMemory
+from wdsflow.memory.usage import CachedPss
 
-from .batch_size import COMFORT, Sizer
+from .batch_size import TARGET_FILL, BatchSizer
 from .errors import MappingError
 from .map_worker import MapWorker
 from .messages import MapSetup
@@ -22,43 +22,43 @@ class WorkerPool:
     Args:
         setup: the first message to each worker.
         memory: bytes for this process and all workers together.
-        most: the most workers.
+        max_workers: the most workers.
         sizer: learns the memory of a row.
     """
 
-    def __init__(self, setup: MapSetup, memory: int, most: int, sizer: Sizer) -> None:
+    def __init__(self, setup: MapSetup, memory: int, max_workers: int, sizer: BatchSizer) -> None:
         self.setup = setup
         self.memory = memory
-        self.most = most
+        self.max_workers = max_workers
         self.sizer = sizer
         # Growth is noticed a moment later.
-        self.usable = memory - max(memory // 20, 16 << 20)
+        self.usable_memory = memory - max(memory // 20, 16 << 20)
         self.target = 1
         self.workers: list[MapWorker] = []
-        self._held = HeldMemory()
+        self._pss = CachedPss()
 
     def busy(self) -> list[MapWorker]:
         """Return the workers that have a batch."""
         return [worker for worker in self.workers if worker.batch is not None]
 
-    def fill(self, count: int) -> MapWorker | None:
-        """Start or end idle workers to have ``count``; return one that is ready for a batch.
-
-        None if none is ready.
-        """
+    def resize(self, count: int) -> None:
+        """Start or end idle workers to have ``count``."""
         idle = [worker for worker in self.workers if worker.batch is None]
         # Those that take most memory end first.
-        idle.sort(key=lambda worker: worker.idle, reverse=True)
+        idle.sort(key=lambda worker: worker.idle_memory, reverse=True)
         surplus = max(len(self.workers) - count, 0)
         for worker in idle[:surplus]:
-            self.drop(worker)
+            self.end_worker(worker)
         while len(self.workers) < count:
             self.workers.append(MapWorker(self.setup))
+
+    def ready_worker(self) -> MapWorker | None:
+        """Return a worker that is ready for a batch, None if none is."""
         return next(
-            (worker for worker in self.workers if worker.idle and worker.batch is None), None
+            (worker for worker in self.workers if worker.idle_memory and worker.batch is None), None
         )
 
-    def drop(self, worker: MapWorker) -> None:
+    def end_worker(self, worker: MapWorker) -> None:
         """End a worker."""
         self.workers.remove(worker)
         worker.close()
@@ -68,38 +68,39 @@ class WorkerPool:
 
         Raises MappingError if there can never be more.
         """
-        parent = self._held(os.getpid())
+        parent = self._pss(os.getpid())
         workers = 1 if alone else self.target
-        room = (self.usable - parent) // workers - worker.idle
+        room = (self.usable_memory - parent) // workers - worker.idle_memory
         if room >= _LEAST:
             return room
         if alone or self.target == 1:
-            least = format_size((parent + worker.idle + _LEAST) * 20 // 19 + _LEAST)
+            least = format_size((parent + worker.idle_memory + _LEAST) * 20 // 19 + _LEAST)
             raise MappingError(
                 f"{format_size(self.memory)} is too little memory: this process takes {format_size(parent)} by itself, and a"
-                f" worker {format_size(worker.idle)}; nothing works below {least}"
+                f" worker {format_size(worker.idle_memory)}; nothing works below {least}"
             )
         return 0
 
-    def settle(self, worker: MapWorker, batches_left: int | None) -> None:
+    def update_target(self, worker: MapWorker, batches_left: int | None) -> None:
         """Measure a worker after a batch, and decide how many workers there should be."""
-        worker.idle = self._held(worker.pid)
-        worker.base = worker.base or worker.idle
-        if worker.idle - worker.base > worker.room // 2:
+        worker.idle_memory = self._pss(worker.pid)
+        worker.first_idle_memory = worker.first_idle_memory or worker.idle_memory
+        if worker.idle_memory - worker.first_idle_memory > worker.room // 2:
             # It leaks memory.
-            self.drop(worker)
-        memory = self.usable - self._held(os.getpid())
-        most = self.most
+            self.end_worker(worker)
+        memory = self.usable_memory - self._pss(os.getpid())
+        most = self.max_workers
         if batches_left is not None:
             most = max(1, min(most, batches_left + len(self.busy())))
-        fits = fitting(memory, worker.idle, self.sizer.need, most)
+        fits = workers_that_fit(memory, worker.idle_memory, self.sizer.row_bytes, most)
         # Starting another one is not worth it if it would soon have to end.
         self.target = max(
-            min(self.target, fits), fitting(memory, worker.idle, self.sizer.need * 1.5, most)
+            min(self.target, fits),
+            workers_that_fit(memory, worker.idle_memory, self.sizer.row_bytes * 1.5, most),
         )
 
 
-def fitting(memory: int, idle: int, need: float, most: int) -> int:
+def workers_that_fit(memory: int, idle: int, row_bytes: float, most: int) -> int:
     """Return how many workers fit into ``memory`` bytes, each with room for two rows.
 
     At least 1, at most ``most``.
@@ -109,5 +110,5 @@ def fitting(memory: int, idle: int, need: float, most: int) -> int:
     >>> fitting(2 << 30, 200 << 20, 60 << 20, 16)
     5
     """
-    of_worker = idle + _ROWS * need / COMFORT + 1
+    of_worker = idle + _ROWS * row_bytes / TARGET_FILL + 1
     return max(1, min(most, int(memory // of_worker)))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from wdsflow.engines.messages import receive, send, take_line, when_closed
-from wdsflow.memory.usage import forget_peak, peak, private_data, resident
+from wdsflow.memory.usage import peak_resident_bytes, private_data_bytes, reset_peak, resident_bytes
 
 from .failure_kinds import failure_of, refusal_of
 from .messages import Done, Failed, MapOrder, MapSetup, Measure, RowBatch
@@ -48,7 +48,7 @@ def serve() -> None:
         except Exception as error:  # noqa: BLE001 - sent to the parent
             send(line, refusal_of(error))
             return
-        send(line, resident(os.getpid()))
+        send(line, resident_bytes(os.getpid()))
         while True:
             order: MapOrder = receive(line)
             send(line, _mapped(work, order))
@@ -57,8 +57,8 @@ def serve() -> None:
 def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     """Map a batch, and measure the memory that it takes."""
     work.results = 0
-    forget_peak()
-    before = resident(os.getpid())
+    reset_peak()
+    before = resident_bytes(os.getpid())
     failed: Failed | None = None
     answer: int | None = None
     try:
@@ -66,9 +66,9 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
             answer = work.map(order.batch, order.path)
     except Exception as error:  # noqa: BLE001 - sent to the parent
         failed = failure_of(error)
-    most = peak()
+    most = peak_resident_bytes()
     # The exception is freed before this.
-    measure = Measure(before, most, resident(os.getpid()), work.results)
+    measure = Measure(before, most, resident_bytes(os.getpid()), work.results)
     if failed is not None:
         return replace(failed, measure=measure)
     return Done(answer, measure)
@@ -80,7 +80,7 @@ def _bounded(room: int) -> Iterator[None]:
 
     On Linux only.
     """
-    before = private_data()
+    before = private_data_bytes()
     if not before or not sys.platform.startswith("linux"):
         yield
         return

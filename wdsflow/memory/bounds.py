@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import psutil
 
-from .usage import memory_by_psutil, number_after, private_data
+from .usage import memory_by_psutil, number_after, private_data_bytes
 
 # Files with the bound, the use, and the name of the reclaimable cache within the use, by the
 # controllers in /proc/self/cgroup: "" is version 2, "memory" version 1.
@@ -24,7 +24,7 @@ _NO_BOUND = 1 << 60
 class Bound(NamedTuple):
     """The limit in bytes, and the bytes in use."""
 
-    most: int
+    limit: int
     used: int
 
 
@@ -45,8 +45,8 @@ def host_memory() -> HostMemory:
     free = int(machine.available)
     # Which psutil does not see.
     for bound in [*control_groups(), *_process_limits()]:
-        total = min(total, bound.most)
-        free = max(0, min(free, bound.most - bound.used))
+        total = min(total, bound.limit)
+        free = max(0, min(free, bound.limit - bound.used))
     return HostMemory(total, free)
 
 
@@ -99,4 +99,4 @@ def _process_limits() -> Iterator[Bound]:
         yield Bound(address_space, memory_by_psutil(os.getpid(), "vms"))
     data, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if data != resource.RLIM_INFINITY:
-        yield Bound(data, private_data())
+        yield Bound(data, private_data_bytes())

@@ -16,7 +16,7 @@ class Budget:
         # Bytes.
         self.total = total
         # Bytes in use, now and at most.
-        self.used = self.most = 0
+        self.used = self.peak = 0
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
@@ -38,7 +38,7 @@ class Budget:
             finally:
                 self._waiting.remove(ticket)
             self.used += size
-            self.most = max(self.most, self.used)
+            self.peak = max(self.peak, self.used)
             self._changed.notify_all()
         try:
             yield

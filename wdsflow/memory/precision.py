@@ -7,7 +7,7 @@ UsedPrecision = Literal["fp32", "bf16", "fp16"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
-def used(precision: Precision) -> UsedPrecision:
+def used_precision(precision: Precision) -> UsedPrecision:
     """Return the precision in which a score's model runs.
 
     "auto" is fp32 if no run has decided.

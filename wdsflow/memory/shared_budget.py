@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .shared_memory import nameless_file
+from .shared_memory import unnamed_file
 
 # This part of the budget is taken without a request.
 _SMALL = 8
@@ -28,7 +28,7 @@ class SharedBudget:
         self.total = total
         self._small = total // _SMALL // max(1, processes)
         self._most = total - self._small * processes
-        self._fd = nameless_file(mmap.PAGESIZE)
+        self._fd = unnamed_file(mmap.PAGESIZE)
         # In use; the largest that waits.
         self._state = memoryview(mmap.mmap(self._fd, mmap.PAGESIZE)).cast("q")
         weakref.finalize(self, os.close, self._fd)

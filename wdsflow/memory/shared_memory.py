@@ -9,7 +9,7 @@ import os
 import tempfile
 
 
-def nameless_file(size: int) -> int:
+def unnamed_file(size: int) -> int:
     """Return the descriptor of an unnamed file of ``size`` zero bytes.
 
     It is in memory if the system supports it, otherwise in a temporary folder.
@@ -27,7 +27,7 @@ def nameless_file(size: int) -> int:
 
 def shared_memory(size: int) -> mmap.mmap:
     """Return ``size`` bytes that this process and those forked from it share."""
-    fd = nameless_file(size)
+    fd = unnamed_file(size)
     try:
         return mmap.mmap(fd, size)
     finally:

@@ -17,7 +17,7 @@ _STATUS = Path("/proc/self/status")
 _UNIT = 1 if sys.platform == "darwin" else 1024
 
 
-def resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """Return the resident bytes of a process, 0 if it has ended.
 
     Pages shared with other processes count in full.
@@ -28,7 +28,7 @@ def resident(pid: int) -> int:
         return memory_by_psutil(pid)
 
 
-def held(pid: int) -> int:
+def pss_bytes(pid: int) -> int:
     """Return the proportional set size (PSS) of a process in bytes.
 
     Shared pages are divided among the processes that share them.
@@ -36,11 +36,11 @@ def held(pid: int) -> int:
     The sum over processes is their total. Resident bytes if the system does not report it; 0 if the
     process has ended.
     """
-    return number_after(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:") * 1024 or resident(pid)
+    return number_after(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:") * 1024 or resident_bytes(pid)
 
 
-class HeldMemory:
-    """``held``, cached for a second, or until resident bytes change by more than 1 MiB.
+class CachedPss:
+    """``pss_bytes``, cached for a second, or until resident bytes change by more than 1 MiB.
 
     Dividing shared pages takes the system many milliseconds for a process with PyTorch.
     """
@@ -50,13 +50,13 @@ class HeldMemory:
         self._measured: dict[int, tuple[float, int, int]] = {}
 
     def __call__(self, pid: int) -> int:
-        """Return the result of ``held``."""
+        """Return the result of ``pss_bytes``."""
         now = time.monotonic()
-        resident_now = resident(pid)
+        resident_now = resident_bytes(pid)
         measured_at, resident_before, size = self._measured.get(pid, (-_OLD, 0, 0))
         is_old = now - measured_at >= _OLD
         if is_old or abs(resident_now - resident_before) > _CHANGED:
-            size = held(pid)
+            size = pss_bytes(pid)
             self._measured[pid] = now, resident_now, size
         return size
 
@@ -69,8 +69,8 @@ def descendants(pid: int) -> list[int]:
         return []
 
 
-def forget_peak() -> bool:
-    """Reset ``peak`` for this process; False if the system cannot."""
+def reset_peak() -> bool:
+    """Reset ``peak_resident_bytes`` for this process; False if the system cannot."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -78,13 +78,13 @@ def forget_peak() -> bool:
     return True
 
 
-def peak() -> int:
-    """Return the peak resident bytes of this process since ``forget_peak`` or its start."""
+def peak_resident_bytes() -> int:
+    """Return the peak resident bytes of this process since ``reset_peak`` or its start."""
     size = number_after(_STATUS, b"VmHWM:") * 1024
     return size or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
 
 
-def private_data() -> int:
+def private_data_bytes() -> int:
     """Return the bytes of this process that ``RLIMIT_DATA`` counts.
 
     0 if the system does not report them.
@@ -92,7 +92,7 @@ def private_data() -> int:
     return number_after(_STATUS, b"VmData:") * 1024
 
 
-def mapped_files() -> int:
+def mapped_file_bytes() -> int:
     """Return the bytes of files that this process has mapped and read.
 
     0 if the system does not report them.

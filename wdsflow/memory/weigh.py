@@ -9,7 +9,7 @@ _OVERHEAD = 64
 _PLAIN = (bytes, bytearray, str, int, float, dict, list, tuple, set, frozenset, type(None))
 
 
-def weigh(value: Any) -> int:
+def estimated_size(value: Any) -> int:
     """Return the approximate size in bytes of a sample, or of a value in it.
 
     Values are bytes, text, arrays, tensors, images or containers.

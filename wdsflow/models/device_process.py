@@ -7,7 +7,7 @@ from wdsflow.engines.peer import Peer
 from wdsflow.engines.retries import SERVERS
 
 from .calls import ServerSetup
-from .process_files import ended_mark, worked_mark
+from .process_files import ended_marker, output_marker
 
 _SERVER = "from wdsflow.models.server import serve; serve()"
 # A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of
@@ -60,7 +60,7 @@ class DeviceProcess:
                 else:
                     processes_without_output += 1
                 if processes_without_output >= SERVERS:
-                    ended_mark(self.setup.address).touch()
+                    ended_marker(self.setup.address).touch()
                     return
                 self._peer = self._start()
 
@@ -69,7 +69,7 @@ class DeviceProcess:
 
         The mark is removed, so the next process begins without output.
         """
-        mark = worked_mark(self.setup.address)
+        mark = output_marker(self.setup.address)
         has_worked = mark.exists()
         mark.unlink(missing_ok=True)
         return has_worked

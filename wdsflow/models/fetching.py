@@ -90,7 +90,7 @@ class Fetching:
         # The last one that did not answer.
         self._repository = ""
 
-    def shows(self, record: logging.LogRecord) -> bool:
+    def should_show(self, record: logging.LogRecord) -> bool:
         """Return whether a message of the library is shown: one line for all its retries."""
         text = record.getMessage()
         if " while requesting " not in text and "[Retry " not in text:
@@ -166,12 +166,12 @@ def fetching(model: Model) -> Iterator[Fetching]:
     root = logging.getLogger()
     with offline_if_unreachable() if model.fetched() is not None else nullcontext("") as reason:
         fetch = Fetching(model.called(), reason)
-        _RETRIES.addFilter(fetch.shows)
+        _RETRIES.addFilter(fetch.should_show)
         root.addFilter(_is_new)
         try:
             yield fetch
         finally:
-            _RETRIES.removeFilter(fetch.shows)
+            _RETRIES.removeFilter(fetch.should_show)
             root.removeFilter(_is_new)
 
 

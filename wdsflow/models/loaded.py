@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.allocator import other_frameworks
-from wdsflow.memory.batching.attempt import OutputsError, lost
+from wdsflow.memory.batching.attempt import OutputsError, device_error
 from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 from wdsflow.memory.batching.device import check_cap, current_device, open_device
 from wdsflow.memory.batching.exceptions import drop_frames
@@ -45,7 +45,7 @@ class LoadedModels:
     Equal models are loaded once. For one thread. Raises ModelError.
     """
 
-    apart = False
+    in_other_process = False
 
     def __init__(self, device: str, memory: str | None = None) -> None:
         try:
@@ -59,13 +59,13 @@ class LoadedModels:
         self._open: Any = None
         self.runners: dict[Model, BatchRunner[Any, Any]] = {}
         # By the ``repr`` of a model: items, and seconds.
-        self.spent: dict[str, tuple[int, float]] = {}
+        self.model_times: dict[str, tuple[int, float]] = {}
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
         lines: list[str] = []
         for model in models:
-            result = None if self.has(model) else self.make_ready(model)
+            result = None if self.is_loaded(model) else self.load_and_probe(model)
             if result is None:
                 continue
             message = result.message(model.called())
@@ -87,7 +87,7 @@ class LoadedModels:
 
         # The process replaces another, or nothing was prepared.
         if model not in self.runners:
-            self.make_ready(model)
+            self.load_and_probe(model)
         started = time.perf_counter()
         try:
             with torch.inference_mode(), current_device(self.device):
@@ -96,10 +96,10 @@ class LoadedModels:
             useless = ModelError(f"{model.called()}: {error}")
             useless.blames = model.called()
             raise useless from None
-        self._spend(model, len(items), time.perf_counter() - started)
+        self._add_time(model, len(items), time.perf_counter() - started)
         return outputs
 
-    def staged(self, model: Model, items: Sequence[Any]) -> Sequence[Any]:
+    def pinned_items(self, model: Model, items: Sequence[Any]) -> Sequence[Any]:
         """Return the items for ``map``; pictures of one shape are copied to pinned memory.
 
         A GPU reads this memory by itself.
@@ -108,7 +108,7 @@ class LoadedModels:
         takes as much memory as the items, rounded up to a power of two. Without such memory, and
         for other items, they are returned as they are.
         """
-        if not self.device.startswith("cuda") or not self.has(model):
+        if not self.device.startswith("cuda") or not self.is_loaded(model):
             return items
         array = joined(items)
         if array is None:
@@ -124,11 +124,11 @@ class LoadedModels:
             return items
         return list(pinned.copy_(torch.from_numpy(array)).numpy())
 
-    def has(self, model: Model) -> bool:
+    def is_loaded(self, model: Model) -> bool:
         """Return whether a model is loaded."""
         return model in self.runners
 
-    def make_ready(self, model: Model) -> Probe | None:
+    def load_and_probe(self, model: Model) -> Probe | None:
         """Load a model and bound its first batches by the memory of its largest item.
 
         Returns None if the largest item is not tried.
@@ -147,11 +147,11 @@ class LoadedModels:
         except Exception as error:
             raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if result.fits and result.free is not None and runner.ceiling.limit is None:
-            limit = result.ceiling(int(result.free * _FIRST_BATCH_SHARE))
+            limit = result.cost_within(int(result.free * _FIRST_BATCH_SHARE))
             # A GPU reports that it is full; the system kills
             # a process that takes all of the host's memory.
             most = limit if self.device == "cpu" else None
-            runner.ceiling = Ceiling(CeilingState(limit), most=most)
+            runner.ceiling = Ceiling(CeilingState(limit), max_limit=most)
         return result
 
     def _runner(self, model: Model) -> BatchRunner[Any, Any]:
@@ -192,12 +192,12 @@ class LoadedModels:
                         f"{model.called()} cannot be loaded: {type(error).__name__}: {error}"
                     ) from error
                 drop_frames(error)
-            lost(self._open.release)
+            device_error(self._open.release)
         raise AssertionError
 
-    def _spend(self, model: Model, items: int, seconds: float) -> None:
-        spent_items, spent_seconds = self.spent.get(repr(model), (0, 0.0))
-        self.spent[repr(model)] = spent_items + items, spent_seconds + seconds
+    def _add_time(self, model: Model, items: int, seconds: float) -> None:
+        spent_items, spent_seconds = self.model_times.get(repr(model), (0, 0.0))
+        self.model_times[repr(model)] = spent_items + items, spent_seconds + seconds
 
 
 def _run_on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:

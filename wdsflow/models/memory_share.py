@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device_names import choose_devices
 from wdsflow.memory.batching.probe import Probe
 from wdsflow.stages.scores.model.model import Model
 
@@ -20,11 +20,11 @@ def memory_share(models: Sequence[Model], device: str, memory: str | None) -> fl
     It is the memory in use after all models are loaded, and the most that the largest item of one
     of them takes, with a fifth to spare. No other process may use the device meanwhile.
     """
-    loaded = LoadedModels(choose(device)[0], memory)
+    loaded = LoadedModels(choose_devices(device)[0], memory)
     probes: list[Probe] = []
     try:
         for model in models:
-            probe = loaded.make_ready(model)
+            probe = loaded.load_and_probe(model)
             if probe is not None:
                 probes.append(probe)
     except ModelError:
@@ -33,5 +33,5 @@ def memory_share(models: Sequence[Model], device: str, memory: str | None) -> fl
         return None
     device_memory = probes[-1].memory
     used = device_memory.get("resident", device_memory["total"] - device_memory["free"])
-    largest = max(probe.took for probe in probes)
+    largest = max(probe.peak_growth for probe in probes)
     return _SPARE * (used + largest) / device_memory["total"]

@@ -17,7 +17,7 @@ from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.model.model import Model
 
 # Of a model, by its ``repr``: items, and seconds.
-Spent = Mapping[str, tuple[int, float]]
+ModelTimes = Mapping[str, tuple[int, float]]
 
 
 class ModelCost(NamedTuple):
@@ -50,33 +50,33 @@ def device_and_name(device: str) -> str:
     return f"{device}: {name}" if name else device
 
 
-def note_spent(path: Path, where: str, spent: Spent) -> None:
+def write_model_times(path: Path, where: str, times: ModelTimes) -> None:
     """Write what models took in this process so far, for its parent process.
 
     Raises OSError.
     """
     part = path.with_suffix(".part")
-    part.write_text(json.dumps({"where": where, "spent": spent}))
+    part.write_text(json.dumps({"where": where, "spent": times}))
     os.replace(part, path)
 
 
-def read_spent(path: Path) -> tuple[str, Spent]:
-    """Return what ``note_spent`` wrote; nothing if it wrote none."""
+def read_model_times(path: Path) -> tuple[str, ModelTimes]:
+    """Return what ``write_model_times`` wrote; nothing if it wrote none."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(path.read_bytes())
-        spent: dict[str, tuple[int, float]] = {}
+        times: dict[str, tuple[int, float]] = {}
         for name, (items, seconds) in noted["spent"].items():
-            spent[name] = int(items), float(seconds)
-        return str(noted["where"]), spent
+            times[name] = int(items), float(seconds)
+        return str(noted["where"]), times
     return "", {}
 
 
-def costs_of(models: Mapping[str, Model], where: str, spent: Spent) -> list[ModelCost]:
-    """Return the costs of models, by digests of their identities, from what was spent."""
+def costs_of(models: Mapping[str, Model], where: str, times: ModelTimes) -> list[ModelCost]:
+    """Return the costs of models, by digests of their identities, from the times of models."""
     costs: list[ModelCost] = []
     for digest, model in models.items():
-        if repr(model) in spent:
-            items, seconds = spent[repr(model)]
+        if repr(model) in times:
+            items, seconds = times[repr(model)]
             costs.append(ModelCost(digest, model.called(), where, items, seconds))
     return costs
 

@@ -24,7 +24,8 @@ class ModelLocation:
         device: where a worker loads models.
         memory: its limit on a GPU ("8GiB", "80%", None for all free memory).
         facts: for decoders.
-        apart: a worker without an address starts a process, which loads these models first.
+        models_to_start: a worker without an address starts a process, which loads these models
+            first.
         window: bytes of items that are sent together.
         devices: names of the devices, for messages.
     """
@@ -34,7 +35,7 @@ class ModelLocation:
     device: str = "auto"
     memory: str | None = None
     facts: tuple[tuple[Model, Any], ...] = field(default=(), compare=False)
-    apart: tuple[Model, ...] | None = None
+    models_to_start: tuple[Model, ...] | None = None
     window: int = WINDOW
     devices: tuple[str, ...] = field(default=(), compare=False)
 

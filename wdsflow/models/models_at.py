@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device_names import choose_devices
 from wdsflow.stages.scores.model.model import Model
 
 from .loaded import LoadedModels, PreparedModels
@@ -18,10 +18,11 @@ from .remote_models import RemoteModels
 class Models(Protocol):
     """Runs models on items.
 
-    ``apart``: in another process, which may die without this one. ``window``: see ModelLocation.
+    ``in_other_process``: in another process, which may die without this one. ``window``: see
+    ModelLocation.
     """
 
-    apart: bool
+    in_other_process: bool
     window: int
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
@@ -36,8 +37,8 @@ def models_at(location: ModelLocation) -> Models:
 
     A worker process keeps it for all its shards. Raises ModelError.
     """
-    if location.apart is not None:
-        processes = _started_processes(location, location.apart, os.getpid())
+    if location.models_to_start is not None:
+        processes = _started_processes(location, location.models_to_start, os.getpid())
         return models_at(processes.location)
     for model, facts in location.facts:
         model.recall(facts)
@@ -52,16 +53,16 @@ def costs_here(location: ModelLocation, models: Mapping[str, Model]) -> list[Mod
     loaded = models_at(location)
     if not isinstance(loaded, LoadedModels):
         return []
-    spent = loaded.spent
-    loaded.spent = {}
-    return costs_of(models, device_and_name(loaded.device), spent)
+    times = loaded.model_times
+    loaded.model_times = {}
+    return costs_of(models, device_and_name(loaded.device), times)
 
 
 @lru_cache(maxsize=1)
 def _started_processes(
     location: ModelLocation, models: tuple[Model, ...], _process: int
 ) -> ModelProcesses:
-    processes = ModelProcesses(choose(location.device)[0], location.memory)
+    processes = ModelProcesses(choose_devices(location.device)[0], location.memory)
     try:
         processes.prepare(models)
     except BaseException:
@@ -75,4 +76,4 @@ def _started_processes(
 def _models_at(location: ModelLocation, _process: int) -> Models:
     if location.addresses:
         return RemoteModels(location.addresses, location.key, location.window)
-    return LoadedModels(choose(location.device)[0], location.memory)
+    return LoadedModels(choose_devices(location.device)[0], location.memory)

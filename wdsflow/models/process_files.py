@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def worked_mark(address: str) -> Path:
+def output_marker(address: str) -> Path:
     """Return the file that exists if the process has computed an output."""
     return Path(f"{address}.worked")
 
 
-def ended_mark(address: str) -> Path:
+def ended_marker(address: str) -> Path:
     """Return the file that exists if no other process will be started."""
     return Path(f"{address}.ended")
 
@@ -25,13 +25,13 @@ def costs_file(address: str) -> Path:
     return Path(f"{address}.costs")
 
 
-def load_of(address: str) -> float:
+def pending_call_count(address: str) -> float:
     """Return how many calls wait or run in the process at an address.
 
     Infinity if it accepts no calls now.
     """
     # It is being replaced, or it will not be.
-    if not os.path.exists(address) or ended_mark(address).exists():
+    if not os.path.exists(address) or ended_marker(address).exists():
         return math.inf
     try:
         return int(_load_file(address).read_bytes())
@@ -40,8 +40,8 @@ def load_of(address: str) -> float:
         return 0.0
 
 
-class LoadCount:
-    """A context of a call: the calls that wait or run are counted in a file, for ``load_of``."""
+class PendingCallCount:
+    """A context of a call: the calls that wait or run are counted in a file, for ``pending_call_count``."""
 
     def __init__(self, address: str) -> None:
         self._file = os.open(_load_file(address), os.O_CREAT | os.O_RDWR | os.O_TRUNC)
@@ -63,8 +63,8 @@ class LoadCount:
 def remove_files(address: str) -> None:
     """Remove the files of a process, its socket, and their folder if it is empty."""
     files = (
-        worked_mark(address),
-        ended_mark(address),
+        output_marker(address),
+        ended_marker(address),
         _load_file(address),
         costs_file(address),
     )

@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 
 from wdsflow.memory.batching.device import check_cap
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device_names import choose_devices
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.model import Model
 
 from .calls import ServerSetup
 from .device_process import DeviceProcess
 from .loaded import ModelError
-from .model_costs import ModelCost, costs_of, read_spent
+from .model_costs import ModelCost, costs_of, read_model_times
 from .model_location import ModelLocation, window_of
 from .process_files import costs_file
 from .remote_models import RemoteModels
@@ -30,7 +30,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
 
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:
-            devices = choose(device)
+            devices = choose_devices(device)
             for name in devices:
                 check_cap(name, memory)
         except ValueError as error:
@@ -69,8 +69,8 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
         """Return what some models took, which are given by digests of their identities."""
         costs: list[ModelCost] = []
         for process in self._processes:
-            device, spent = read_spent(costs_file(process.setup.address))
-            costs += costs_of(models, device, spent)
+            device, times = read_model_times(costs_file(process.setup.address))
+            costs += costs_of(models, device, times)
         return costs
 
     def __exit__(

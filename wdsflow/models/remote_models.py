@@ -16,7 +16,7 @@ from wdsflow.stages.scores.model.model import Model
 from .calls import Begun, Loading, ModelCall, NotBegun
 from .loaded import ModelError, PreparedModels
 from .model_location import WINDOW
-from .process_files import ended_mark, load_of
+from .process_files import ended_marker, pending_call_count
 
 # The state of a call when its process ended.
 CallState: TypeAlias = Literal["unbegun", "loading", "begun"]
@@ -26,11 +26,11 @@ _PAUSE = 0.05
 
 
 class _ProcessEnded(Exception):
-    """The process ended before its answer. ``at``: the state of the call."""
+    """The process ended before its answer. ``call_state``: how far the call was."""
 
-    def __init__(self, text: str, at: CallState) -> None:
+    def __init__(self, text: str, call_state: CallState) -> None:
         super().__init__(text)
-        self.at: CallState = at
+        self.call_state: CallState = call_state
 
 
 class RemoteModels:
@@ -41,7 +41,7 @@ class RemoteModels:
     For one thread at a time.
     """
 
-    apart = True
+    in_other_process = True
 
     def __init__(self, addresses: Sequence[str], key: bytes, window: int = WINDOW) -> None:
         self._addresses = tuple(addresses)
@@ -59,7 +59,7 @@ class RemoteModels:
             try:
                 prepared: PreparedModels = self._answer(self._addresses[0], call)
             except _ProcessEnded as ended:
-                deaths += ended.at != "unbegun"
+                deaths += ended.call_state != "unbegun"
                 if deaths == LOADS:
                     break
             else:
@@ -72,15 +72,15 @@ class RemoteModels:
         address = self._least_busy()
         while group := trials.next():
             group_items = [items[position] for position in group]
-            alone = [0] if trials.alone else []
+            alone = [0] if trials.runs_alone else []
             call = ModelCall("map", (model, group_items, alone))
             try:
-                trials.finished(self._answer(address, call))
+                trials.record_outputs(self._answer(address, call))
             except _ProcessEnded as ended:
-                if trials.died(ended.at, Failure(POISONED, str(ended))):
+                if trials.record_death(ended.call_state, Failure(POISONED, str(ended))):
                     raise _cannot_load() from None
             except PoisonedError as error:
-                if trials.lost_device(error.done, error.suspects):
+                if trials.record_lost_device(error.done, error.suspects):
                     raise ModelError(f"{model.called()}: {error.message}") from None
         return trials.outputs()
 
@@ -103,7 +103,7 @@ class RemoteModels:
         order = self._addresses[first:] + self._addresses[:first]
         if len(order) == 1:
             return order[0]
-        return min(order, key=load_of)
+        return min(order, key=pending_call_count)
 
     def _answer(self, address: str, call: ModelCall) -> Any:
         """Return the answer to a call, or raise it if it is an error. Raises _ProcessEnded."""
@@ -144,7 +144,7 @@ class RemoteModels:
                 with Client(address, "AF_UNIX", authkey=self._key) as connection:
                     self._connections[address] = socket.socket(fileno=os.dup(connection.fileno()))
             except (OSError, EOFError):
-                if ended_mark(address).exists():
+                if ended_marker(address).exists():
                     raise ModelError(
                         "the process that runs models ended again and again without an output"
                     ) from None

@@ -20,8 +20,8 @@ from wdsflow.memory.batching.attempt import Failure, PoisonedError
 
 from .calls import Begun, Loading, ModelCall, NotBegun, PendingCall, ServerSetup
 from .loaded import LoadedModels, ModelError
-from .model_costs import device_and_name, note_spent
-from .process_files import LoadCount, costs_file, remove_files, worked_mark
+from .model_costs import device_and_name, write_model_times
+from .process_files import PendingCallCount, costs_file, output_marker, remove_files
 
 # Calls that are held: one runs, one is ready; on a GPU a third arrives meanwhile. There each takes
 # up to 80 MiB as it arrives and 128 MiB of pinned memory, 0.6 GiB together.
@@ -30,7 +30,7 @@ _GPU_HELD = 3
 # Seconds in which calls are refused while the loss of a device is reported.
 _REFUSING = 1.0
 # Exit status: this process can no longer use its device.
-LOST = 70
+DEVICE_LOST_STATUS = 70
 
 PendingCalls = queue.SimpleQueue[PendingCall]
 
@@ -48,7 +48,7 @@ class _Reception(NamedTuple):
     pending: PendingCalls
     models: LoadedModels
     slots: threading.Semaphore
-    load: LoadCount
+    call_count: PendingCallCount
 
 
 def serve() -> None:
@@ -65,7 +65,7 @@ def serve() -> None:
     models = LoadedModels(setup.device, setup.memory)
     pending: PendingCalls = queue.SimpleQueue()
     slots = threading.Semaphore(_GPU_HELD if setup.device.startswith("cuda") else _HELD)
-    reception = _Reception(pending, models, slots, LoadCount(setup.address))
+    reception = _Reception(pending, models, slots, PendingCallCount(setup.address))
     when_closed(line, partial(_end, setup.address))
     threading.Thread(target=_accept, args=(listener, reception), daemon=True).start()
     records = _Records(setup)
@@ -88,11 +88,11 @@ class _Records:
         if not self._has_worked and not all(isinstance(output, Failure) for output in answer):
             self._has_worked = True
             with contextlib.suppress(OSError):
-                worked_mark(self._setup.address).touch()
+                output_marker(self._setup.address).touch()
         if call.method == "map":
             self._device = self._device or device_and_name(self._setup.device)
             with contextlib.suppress(OSError):
-                note_spent(costs_file(self._setup.address), self._device, models.spent)
+                write_model_times(costs_file(self._setup.address), self._device, models.model_times)
 
     def remove_address(self) -> None:
         """Let later calls go to the next process."""
@@ -110,8 +110,8 @@ def _answer(
     records.add(waiting.call, answer, models)
     waiting.finish(answer)
     if isinstance(answer, PoisonedError):
-        _refuse(pending)
-        os._exit(LOST)
+        _refuse_pending_calls(pending)
+        os._exit(DEVICE_LOST_STATUS)
 
 
 def _result(waiting: PendingCall, models: LoadedModels) -> Any:
@@ -119,9 +119,9 @@ def _result(waiting: PendingCall, models: LoadedModels) -> Any:
     call = waiting.call
     try:
         # This process replaces another.
-        if call.method == "map" and not models.has(call.arguments[0]):
+        if call.method == "map" and not models.is_loaded(call.arguments[0]):
             _notify(waiting, Loading())
-            models.make_ready(call.arguments[0])
+            models.load_and_probe(call.arguments[0])
         _notify(waiting, Begun())
         method = models.map if call.method == "map" else models.prepare
         return method(*call.arguments)
@@ -137,7 +137,7 @@ def _notify(waiting: PendingCall, message: Loading | Begun) -> None:
         send(waiting.connection, message)
 
 
-def _refuse(pending: PendingCalls) -> None:
+def _refuse_pending_calls(pending: PendingCalls) -> None:
     """Return waiting calls as not begun while the answer is sent.
 
     So they are not blamed for the end of the process.
@@ -166,9 +166,9 @@ def _listen(worker: socket.socket, reception: _Reception) -> None:
     """Receive the calls of a worker; while enough of them are held, further ones stay with it."""
     with worker, contextlib.suppress(OSError, EOFError):
         while select.select([worker], [], []):
-            with reception.load, reception.slots:
+            with reception.call_count, reception.slots:
                 try:
-                    call = _staged(receive(worker), reception.models)
+                    call = _with_pinned_items(receive(worker), reception.models)
                 except (ImportError, AttributeError) as error:
                     text = (
                         f"the process that runs models cannot import what it is asked for: {error}"
@@ -186,12 +186,12 @@ def _listen(worker: socket.socket, reception: _Reception) -> None:
             del waiting, call
 
 
-def _staged(call: ModelCall, models: LoadedModels) -> ModelCall:
+def _with_pinned_items(call: ModelCall, models: LoadedModels) -> ModelCall:
     """Return a call whose items are in memory that the device reads by itself, where it can."""
     if call.method != "map":
         return call
     model, items, alone = call.arguments
-    return ModelCall("map", (model, models.staged(model, items), alone))
+    return ModelCall("map", (model, models.pinned_items(model, items), alone))
 
 
 def _end(address: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
-from wdsflow.engines.site import processes_pay
+from wdsflow.engines.site import processes_are_faster
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError, file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
@@ -72,7 +72,7 @@ def run_on_shards(
     used = time.process_time()
     run_in_threads(first, do, noted, jobs)
     used = time.process_time() - used
-    if all(sizes) and processes_pay(used, sum(sizes[:jobs]), sum(sizes[jobs:])):
+    if all(sizes) and processes_are_faster(used, sum(sizes[:jobs]), sum(sizes[jobs:])):
         _run_in_processes(rest, do, noted, jobs)
     else:
         run_in_threads(rest, do, noted, jobs)
@@ -99,8 +99,8 @@ def result_of(answer: object, shard: object) -> object:
     if isinstance(answer, OSError):
         raise answer
     if isinstance(answer, WorkerFailure):
-        if answer.where:
-            raise RuntimeError(answer.where)
+        if answer.trace:
+            raise RuntimeError(answer.trace)
         raise OSError(f"{shard}: {answer.text}")
     return answer
 

@@ -6,11 +6,11 @@ from functools import partial
 from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, WorkerFailure, work_on
-from wdsflow.engines.first_here import FirstHere
+from wdsflow.engines.first_here import InProcessFirstEngine
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
-from wdsflow.engines.own_process import OwnProcess
-from wdsflow.engines.site import Site, first_local, usual_processes
+from wdsflow.engines.own_process import InProcessEngine
+from wdsflow.engines.site import Site, default_processes, first_local
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 
@@ -95,11 +95,11 @@ def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
 def _on_ray(
     urls: Sequence[Shard], jobs: int | None, address: str | None, stack: ExitStack
 ) -> "Engine[ScanTask]":
-    from wdsflow.engines.cluster import connected
+    from wdsflow.engines.cluster import connect_to_cluster
     from wdsflow.engines.ray_engine import RayEngine
 
     site = Site(first_local(url.path for url in urls))
-    start = stack.enter_context(connected(address))
+    start = stack.enter_context(connect_to_cluster(address))
     return start(partial(RayEngine, function=scan_task, site=site, workers=jobs))
 
 
@@ -110,14 +110,14 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     can crash only a decoder.
     """
     is_remote = bool(tasks) and tasks[0].url.path is None
-    most = min(len(tasks), jobs or usual_processes(remote=is_remote))
+    most = min(len(tasks), jobs or default_processes(remote=is_remote))
     if most <= 1:
-        return OwnProcess(scan_task)
+        return InProcessEngine(scan_task)
     if jobs is None and len(tasks) <= _MANY:
         sizes = {task.number: file_size(task.url) for task in tasks}
         total = sum(sizes.values())
         if all(sizes.values()) and (tasks[0].options.level != "full" or total <= _SMALL):
-            return FirstHere(scan_task, most, lambda task: sizes[task.number], total)
+            return InProcessFirstEngine(scan_task, most, lambda task: sizes[task.number], total)
     return LocalEngine(scan_task, most)
 
 
@@ -128,8 +128,8 @@ def _lost_shard(url: Shard, failure: WorkerFailure) -> ShardEvidence:
     """
     if failure.errno:
         raise OSError(failure.errno, failure.text)
-    if failure.where:
-        raise RuntimeError(failure.where)
+    if failure.trace:
+        raise RuntimeError(failure.trace)
     shard = ShardEvidence(url)
     shard.fail("worker-died", failure.text)
     return shard

@@ -23,26 +23,27 @@ class TableError(ValueError):
 class NoTable(TableError):
     """No table with this name exists.
 
-    ``named``: the name as given. ``near``: an existing table with a similar name, or "".
+    ``requested``: the name as given. ``nearest_table``: an existing table with a similar name, or
+    "".
     """
 
     def __init__(self, text: str, tables: Iterable[str]) -> None:
         super().__init__(f"there is no table {text}")
-        self.named = text
-        self.near = next(iter(difflib.get_close_matches(text, list(tables), 1)), "")
+        self.requested = text
+        self.nearest_table = next(iter(difflib.get_close_matches(text, list(tables), 1)), "")
 
 
 class NoColumn(TableError):
     """A table lacks a column, or has several of that name.
 
     Args:
-        named: the table.
-        column: its name.
+        table: its name, for messages.
+        column: the requested name.
         names: the existing columns.
         text: the file, if it is a text file with names in its first line, otherwise "".
     """
 
-    def __init__(self, named: str, column: str, names: Iterable[str], text: str = "") -> None:
+    def __init__(self, table: str, column: str, names: Iterable[str], text: str = "") -> None:
         self.column = column
         self.names = [name for name in names if name.strip()]
         self.has_other_separator = bool(text) and any(map(_has_separator, self.names))
@@ -50,16 +51,16 @@ class NoColumn(TableError):
         if count:
             where = " in its first line" if text else ""
             super().__init__(
-                f"{named} has {count} columns {column!r}: give each a name of its own{where}"
+                f"{table} has {count} columns {column!r}: give each a name of its own{where}"
             )
         elif not self.names and text:
             super().__init__(
                 f"{text} is empty, or has no names in its first line, which must name the columns"
             )
         else:
-            super().__init__(f"{named} has no column {column!r}", *self._advice(text))
+            super().__init__(f"{table} has no column {column!r}", *self._advice(text))
 
-    def near(self, column: str) -> str:
+    def nearest_name(self, column: str) -> str:
         """Return the existing name nearest to the column's, "" if none is similar."""
         # Of equal names, the first one counts.
         by_folded = {}
@@ -81,7 +82,7 @@ class NoColumn(TableError):
             return
         if len(self.names) == 1:
             yield from _separator_advice(self.names[0], text)
-        elif not self.near(self.column):
+        elif not self.nearest_name(self.column):
             yield "its first line is taken for the names of the columns"
 
     def _columns_text(self) -> str:

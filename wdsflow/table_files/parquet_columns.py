@@ -51,7 +51,7 @@ def integer_column(values: Sequence[int | None]) -> Column:
 
 def truth_column(values: Sequence[bool | None]) -> Column:
     """Return a column of BOOLEAN."""
-    return Column((objects(values),), "{0}::BOOLEAN")
+    return Column((object_array(values),), "{0}::BOOLEAN")
 
 
 def text_column(values: Sequence[str | None]) -> Column:
@@ -61,7 +61,7 @@ def text_column(values: Sequence[str | None]) -> Column:
 
 def bytes_column(values: Sequence[bytes | None]) -> Column:
     """Return a column of BLOB."""
-    return Column((objects(values),), "{0}::BLOB")
+    return Column((object_array(values),), "{0}::BLOB")
 
 
 def json_column(values: Sequence[str | None], structure: str) -> Column:
@@ -90,7 +90,7 @@ def vector_column(vectors: "NDArray[np.float32]", missing: "NDArray[np.bool_]") 
 def vector_lists_column(lists: "Sequence[NDArray[np.float32] | None]") -> Column:
     """Return a column of FLOAT[][] from the vectors of each row, (n, d), or None."""
     plain = [None if vectors is None else vectors.tolist() for vectors in lists]
-    return Column((objects(plain),), "{0}::FLOAT[][]")
+    return Column((object_array(plain),), "{0}::FLOAT[][]")
 
 
 def text_array(values: Sequence[str | None]) -> "NDArray[np.object_]":
@@ -103,10 +103,10 @@ def text_array(values: Sequence[str | None]) -> "NDArray[np.object_]":
     for value in values:
         if value is not None and not value.isascii():
             value.encode()
-    return objects(values)
+    return object_array(values)
 
 
-def objects(values: Sequence[object]) -> "NDArray[np.object_]":
+def object_array(values: Sequence[object]) -> "NDArray[np.object_]":
     """Return an array of objects, which are no arrays themselves."""
     import numpy as np
 

@@ -99,7 +99,7 @@ class ParquetFile:
         )
         return [RowGroup(rows, size) for rows, size in self._fetch(query)]
 
-    def rows_of(self, size: int, most: int) -> int:
+    def rows_within(self, size: int, most: int) -> int:
         """Return how many rows fit into ``size`` bytes, uncompressed.
 
         At least 1 and at most ``most``.
@@ -121,7 +121,7 @@ class ParquetFile:
         convert = [converter(self.types[number]) for number in numbers]
         with connection() as cursor:
             try:
-                call(cursor, cursor.execute, f"SELECT {', '.join(cells)} FROM {self.table()}")
+                call(cursor, cursor.execute, f"SELECT {', '.join(cells)} FROM {self.table_sql()}")
                 while rows := call(cursor, cursor.fetchmany, size):
                     yield [_converted(row, convert) for row in rows] if any(convert) else rows
             except (duckdb.Error, OverflowError, ValueError) as error:
@@ -141,7 +141,7 @@ class ParquetFile:
         numbers = [self.names.index(column) for column in columns]
         last = (self.rows if stop is None else stop) - 1
         only_some = bool(start) or stop is not None
-        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self.table(with_rows=only_some)}"
+        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self.table_sql(with_rows=only_some)}"
         if only_some:
             query += f" WHERE file_row BETWEEN {start} AND {last}"
         with connection() as cursor:
@@ -154,23 +154,23 @@ class ParquetFile:
             column: arrays[f"c{number}"] for column, number in zip(columns, numbers, strict=True)
         }
 
-    def cell(self, column: str) -> str:
-        """Return the SQL of a column in ``table``."""
+    def column_sql(self, column: str) -> str:
+        """Return the SQL of a column in ``table_sql``."""
         return f"c{self.names.index(column)}"
 
     @property
-    def numbers_rows(self) -> bool:
+    def can_number_rows(self) -> bool:
         """Whether DuckDB can number the rows.
 
         It cannot if a column has the name that DuckDB uses for that.
         """
         return not any(name.lower() == "file_row_number" for name in self.names)
 
-    def table(self, *, with_rows: bool = False) -> str:
-        """Return the SQL of the file as a table: see ``cell``.
+    def table_sql(self, *, with_rows: bool = False) -> str:
+        """Return the SQL of the file as a table: see ``column_sql``.
 
         ``with_rows``: with a column ``file_row``, the number of a row, from 0, where
-        ``numbers_rows``.
+        ``can_number_rows``.
         """
         names = [f"c{number}" for number in range(len(self.names))]
         options = "hive_partitioning = false"
@@ -187,7 +187,9 @@ class ParquetFile:
             return []
         with connection() as cursor:
             try:
-                types: Sequence[DuckType] = cursor.sql(f"SELECT {names} FROM {self.table()}").types
+                types: Sequence[DuckType] = cursor.sql(
+                    f"SELECT {names} FROM {self.table_sql()}"
+                ).types
             except duckdb.Error as error:
                 raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
         return types

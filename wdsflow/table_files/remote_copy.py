@@ -9,7 +9,7 @@ from wdsflow.shards.source.opening import open_source, unpack
 from .errors import TableError
 
 
-def copied(url: Shard, scratch: Path, extension: str) -> str:
+def local_copy(url: Shard, scratch: Path, extension: str) -> str:
     """Return the path of a local copy of a remote file.
 
     The file has to be read in any order. Raises TableError.

@@ -51,10 +51,10 @@ class FeedColumn(NamedTuple):
         data = members[name]
         if isinstance(data, int):
             raise StageError("large-member", f"its {name} has {data:,} bytes")
-        return decoded(name, data)
+        return decode_member(name, data)
 
 
-def decoded(name: str, data: bytes) -> object:
+def decode_member(name: str, data: bytes) -> object:
     """Return a text, integer, JSON or npy member as ``wds.decode()`` does, others as bytes.
 
     Raises StageError if it is malformed.
@@ -83,15 +83,14 @@ def decoded(name: str, data: bytes) -> object:
 class FeedColumns:
     """What a sample consists of, and the order of its columns in a batch. Picklable.
 
-    ``image``: alternatives of the image's member, none if there is no image. ``more``: the other
-    columns. ``order``: IMAGE, TEXT and numbers of ``more``. ``names``: of the columns, for batches
-    that are dicts. ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch
-    that one column.
+    ``image``: alternatives of the image's member, none if there is no image. ``order``: IMAGE,
+    TEXT and numbers of ``other_columns``. ``names``: of the columns, for batches that are dicts.
+    ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch that one column.
     """
 
     image: tuple[str, ...]
     captions: Captions | None
-    more: tuple[FeedColumn, ...] = ()
+    other_columns: tuple[FeedColumn, ...] = ()
     order: tuple[int, ...] = (IMAGE, TEXT)
     names: tuple[str, ...] | None = None
     map: UserMap | None = None
@@ -102,7 +101,7 @@ class FeedColumns:
 
         The image and the caption are not included.
         """
-        return tuple(column.members for column in self.more if column.members)
+        return tuple(column.members for column in self.other_columns if column.members)
 
     @property
     def fields(self) -> str | list[str]:
@@ -110,7 +109,10 @@ class FeedColumns:
         if self.map is not None:
             return "map"
         special = {IMAGE: ";".join(self.image), TEXT: str(self.captions)}
-        return [special[number] if number < 0 else self.more[number].field for number in self.order]
+        return [
+            special[number] if number < 0 else self.other_columns[number].field
+            for number in self.order
+        ]
 
     def weighted(self, probs: Sequence[float] | None) -> "FeedColumns":
         """Return a copy whose captions are drawn by weights. Raises FeedError."""
@@ -126,11 +128,11 @@ class FeedColumns:
             return self
         return replace(self, captions=self.captions.at_epoch(epoch, seed))
 
-    def others(self, key: str, url: str, members: Members) -> tuple[object, ...]:
-        """Return the values of ``more``. Raises StageError."""
-        return tuple(column.value(key, url, members) for column in self.more)
+    def other_values(self, key: str, url: str, members: Members) -> tuple[object, ...]:
+        """Return the values of ``other_columns``. Raises StageError."""
+        return tuple(column.value(key, url, members) for column in self.other_columns)
 
-    def mapped(self, key: str, url: str, members: Members, seed: int) -> object:
+    def map_sample(self, key: str, url: str, members: Members, seed: int) -> object:
         """Return the result of the user's ``map`` for a sample, with all generators seeded.
 
         Raises TransformError, StageError.

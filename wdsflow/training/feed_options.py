@@ -295,7 +295,7 @@ def _weights(given: str | Sequence[float]) -> str:
         ) from None
 
 
-def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
+def with_defaults(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     """Return arguments with defaults for missing ones; the same object if none is missing.
 
     Raises:

@@ -30,7 +30,7 @@ from wdsflow.training.feed.catalog.shard_lists import shard_list
 from wdsflow.training.feed.join.open_join import open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
-from wdsflow.training.feed_options import completed
+from wdsflow.training.feed_options import with_defaults
 
 from .feed_options import FeedOptions, JoinError, SubsetError
 from .openclip_identity import feed_identity
@@ -91,17 +91,17 @@ def get_data(
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed
             since, or nothing is kept.
     """
-    args = completed(args, vars(parse_args([])))
+    args = with_defaults(args, vars(parse_args([])))
     preprocess_train, preprocess_val = _pair(preprocess_fns)
     further = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     data_infos: dict[str, Any] = {}
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
-        make = _maker(args.train_data, args.dataset_type, options)
+        make = _dataset_function(args.train_data, args.dataset_type, options)
         data_infos["train"] = make(
             args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **further
         )
     if args.val_data:
-        make = _maker(args.val_data, args.dataset_type, options)
+        make = _dataset_function(args.val_data, args.dataset_type, options)
         data_infos["val"] = make(
             args, preprocess_val, is_train=False, tokenizer=tokenizer, **further
         )
@@ -136,7 +136,7 @@ def get_wds_dataset(
     Raises:
         TypeError, ValueError, SubsetError: as for ``get_data``.
     """
-    args = completed(args, vars(parse_args([])))
+    args = with_defaults(args, vars(parse_args([])))
     _check_callables(preprocess_img, tokenizer, is_train=is_train)
     data = args.train_data if is_train else args.val_data
     if not data:
@@ -243,7 +243,9 @@ def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -
         )
 
 
-def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callable[..., Any]:
+def _dataset_function(
+    data: Any, dataset_type: str, options: FeedOptions | None
+) -> Callable[..., Any]:
     """Return the function that loads data of this kind."""
     if names_shards(data, dataset_type):
         return partial(get_wds_dataset, options=options)

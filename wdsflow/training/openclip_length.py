@@ -21,9 +21,9 @@ from wdsflow.records.shard_counts import COUNTS
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
-from wdsflow.training.feed.catalog.nothing_usable import nothing_usable
+from wdsflow.training.feed.catalog.nothing_usable import nothing_usable_error
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed.join.check_join import check_some_match, count_joined
+from wdsflow.training.feed.join.check_join import check_some_match, count_and_check_join
 
 from .feed_options import FeedOptions
 from .ranks import JobRank
@@ -57,9 +57,9 @@ def epoch_samples(
         _check_join(urls, catalog, job_rank, options)
         return size
     started = time.perf_counter()
-    counted = sum(count_joined(catalog, urls, job_rank, options, exact=False))
+    counted = sum(count_and_check_join(catalog, urls, job_rank, options, exact=False))
     if not counted:
-        raise nothing_usable(catalog, urls, job_rank, options)
+        raise nothing_usable_error(catalog, urls, job_rank, options)
     _log.info(
         "counted %s samples in %s in %.1f s",
         f"{counted:,}",
@@ -94,7 +94,7 @@ def _check_join(
     if options.join_ambiguous == "each":
         check_some_match(catalog.join, catalog, urls, job_rank, options)
     else:
-        count_joined(catalog, urls, job_rank, options, exact=False)
+        count_and_check_join(catalog, urls, job_rank, options, exact=False)
 
 
 def _stored_size(data: str, shards: int) -> float | None:

@@ -8,7 +8,7 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.shard import Shard
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
-from wdsflow.training.feed.join.check_join import count_joined
+from wdsflow.training.feed.join.check_join import count_and_check_join
 from wdsflow.training.feed.join.open_join import FeedJoin
 from wdsflow.training.feed.subset.subset import Subset
 from wdsflow.training.orders.balanced import BalancedOrder
@@ -21,11 +21,11 @@ from wdsflow.training.orders.openclip import (
 )
 from wdsflow.training.orders.order import Order
 from wdsflow.training.orders.step_sizes import Last
-from wdsflow.training.stalls.field_fixes import argument, command
+from wdsflow.training.stalls.field_fixes import argument_name, rerun_command
 
 from .feed_options import FeedOptions
 from .openclip_length import epoch_samples
-from .ranks import JobRank, talks
+from .ranks import JobRank, is_distributed
 
 _log = logging.getLogger("wdsflow.training")
 
@@ -72,11 +72,11 @@ def training_order(
         weights = subset.weights
         catalog.view = subset.view
     if join is not None:
-        join.begin(urls)
+        join.find_key_prefixes(urls)
 
     if options.schedule == "balanced":
         if resampled:
-            flag = argument(options, "dataset_resampled")
+            flag = argument_name(options, "dataset_resampled")
             raise ValueError(
                 f"the balanced schedule gives each sample once per epoch, {flag} does not"
             )
@@ -116,8 +116,8 @@ def _openclip_order(
     try:
         return OpenClipOrder(urls, work)
     except AssertionError as error:
-        flag = argument(options, "workers")
-        balanced = command(options, schedule="balanced")
+        flag = argument_name(options, "workers")
+        balanced = rerun_command(options, schedule="balanced")
         raise AssertionError(
             f"{error}\nTo fix it:\n  fewer workers than {args.workers} ({flag})\n  one share for all workers: {balanced}"
         ) from None
@@ -134,14 +134,14 @@ def _balanced_order(
 
     The samples are counted.
     """
-    counts = count_joined(catalog, urls, job_rank, options)
+    counts = count_and_check_join(catalog, urls, job_rank, options)
     _log.info(
         "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
         f"{sum(counts):,}",
     )
     source = MixedSource(tuple(zip(urls, counts, strict=True)))
     # A gathered loss needs batches of equal size.
-    last: Last = "even" if talks() else "exact"
+    last: Last = "even" if is_distributed() else "exact"
     return BalancedOrder(
         [source],
         job_rank=job_rank,

@@ -62,7 +62,7 @@ def launcher_words() -> list[str]:
     return ["srun", "--ntasks", str(world)] if "SLURM_PROCID" in os.environ else []
 
 
-def ranks_here() -> int:
+def local_ranks() -> int:
     """Return how many ranks run on this machine; 1 if unknown.
 
     torchrun and MPI set a variable. Under srun it is the number of tasks of this step on this node
@@ -85,7 +85,7 @@ def cores_for_rank() -> int:
     srun may have bound this task to its own processors, which it does not share with the other
     ranks.
     """
-    ranks, cores = ranks_here(), usable_cores()
+    ranks, cores = local_ranks(), usable_cores()
     if not any(name in os.environ for name in _RANKS_HERE):
         with suppress(KeyError, ValueError):
             return max(1, min(cores, int(os.environ["SLURM_CPUS_ON_NODE"]) // ranks))
@@ -114,7 +114,7 @@ def current_rank(args: Namespace | None = None) -> JobRank:
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return JobRank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    if talks():
+    if is_distributed():
         import torch.distributed
 
         return JobRank(torch.distributed.get_rank(), torch.distributed.get_world_size())
@@ -124,16 +124,16 @@ def current_rank(args: Namespace | None = None) -> JobRank:
     return next((job for job in launched if 0 <= job.rank < job.world_size > 1), JobRank(0, 1))
 
 
-def talks() -> bool:
+def is_distributed() -> bool:
     """Return whether torch.distributed connects this process with others."""
     import torch.distributed
 
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def gathered(value: T) -> list[T]:
+def gather_from_ranks(value: T) -> list[T]:
     """Return the values of all ranks; every rank must call it at the same step."""
-    if not talks():
+    if not is_distributed():
         return [value]
     import torch.distributed
 
@@ -144,7 +144,7 @@ def gathered(value: T) -> list[T]:
 
 def are_connected(job_rank: JobRank) -> bool:
     """Return whether there are other ranks, and torch.distributed connects them."""
-    return job_rank.world_size > 1 and talks()
+    return job_rank.world_size > 1 and is_distributed()
 
 
 def is_first_rank() -> bool:
@@ -154,7 +154,7 @@ def is_first_rank() -> bool:
     return torch.distributed.get_rank() == 0
 
 
-def of_first_rank(make: Callable[[], T]) -> T:
+def run_on_first_rank(make: Callable[[], T]) -> T:
     """Return the result of ``make`` in the first of connected ranks.
 
     Every rank must call this function at the same step, but only the first one calls ``make``.
@@ -169,7 +169,7 @@ def of_first_rank(make: Callable[[], T]) -> T:
     return value
 
 
-def shared_out(
+def divide_among_ranks(
     count: int, job_rank: JobRank, work: Callable[[Iterable[int]], dict[int, T]]
 ) -> list[T]:
     """Return a result for each number below ``count``; connected ranks share the work.
@@ -180,7 +180,7 @@ def shared_out(
     numbers = range(job_rank.rank, count, job_rank.world_size) if connected else range(count)
     results = work(numbers)
     if connected:
-        for part in gathered(results):
+        for part in gather_from_ranks(results):
             results.update(part)
     return [results[number] for number in range(count)]
 
@@ -248,11 +248,11 @@ class Board:
             return None
         return self._store.get("message").decode(errors="replace")
 
-    def tell(self, name: str, value: str) -> None:
+    def set_word(self, name: str, value: str) -> None:
         """Write a word for the other ranks."""
         self._store.set(f"word/{name}", value)
 
-    def ask(self, name: str, patience: timedelta) -> str:
+    def wait_for_word(self, name: str, patience: timedelta) -> str:
         """Wait for a word that a rank wrote. Raises RuntimeError on timeout."""
         self._store.wait([f"word/{name}"], patience)
         return self._store.get(f"word/{name}").decode()
@@ -286,7 +286,7 @@ class Board:
         self._store.set(f"left/{self.rank}", "1")
         return True
 
-    def leave(self) -> None:
+    def announce_end(self) -> None:
         """Announce the end of this process.
 
         If this process holds the store, it waits until the others have noticed.
@@ -299,7 +299,7 @@ class Board:
                 time.sleep(0.05)
 
 
-def connect() -> Board | None:
+def connect_board() -> Board | None:
     """Return the board of all ranks; None if torch.distributed is not set up, or for a single rank.
 
     It has its own connection: a main thread that blocks in the store holds the lock of the default

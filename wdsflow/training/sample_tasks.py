@@ -76,7 +76,7 @@ class MadeSample(NamedTuple):
     # From the tokenizer, without its first dimension; before that, the caption.
     text: object
     # Other columns.
-    more: tuple[object, ...] = ()
+    other_values: tuple[object, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -132,7 +132,7 @@ class Chunk:
         return self.tasks
 
 
-class Reading(NamedTuple):
+class HangingShard(NamedTuple):
     """A shard whose next sample has been awaited for some time."""
 
     shard: Shard

@@ -13,9 +13,9 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .columns import FeedColumns, UserMap, parse_fields
-from .feed.catalog.nothing_usable import nothing_usable
+from .feed.catalog.nothing_usable import nothing_usable_error
 from .feed.catalog.shard_lists import shard_list_of_ranks
-from .feed.join.check_join import count_joined
+from .feed.join.check_join import count_and_check_join
 from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
 from .feed.resume.shard_facts import counted_shards
@@ -25,7 +25,7 @@ from .orders.balanced import BalancedOrder
 from .orders.mixed_streams import MixedSource
 from .pixels.image_work import as_rgb
 from .ranks import JobRank
-from .stalls.loss_tally import say
+from .stalls.loss_tally import log_or_print
 
 Fields = Sequence[str] | Mapping[str, str]
 Path = str | os.PathLike[str]
@@ -81,7 +81,7 @@ class OpenedSource:
     identity: dict[str, object]
 
 
-def named_sources(
+def sources_with_shards(
     shards: Shards | Mapping[str, float | WeightedSource], usual: WeightedSource
 ) -> list[tuple[Shards, WeightedSource]]:
     """Return the sources with their shards; what one leaves open is as usual."""
@@ -89,10 +89,10 @@ def named_sources(
         return [(shards, usual)]
     if not shards:
         raise FeedError("shards is empty: name at least one pattern")
-    return [(pattern, _completed(value, usual)) for pattern, value in shards.items()]
+    return [(pattern, _with_usual(value, usual)) for pattern, value in shards.items()]
 
 
-def _completed(value: float | WeightedSource, usual: WeightedSource) -> WeightedSource:
+def _with_usual(value: float | WeightedSource, usual: WeightedSource) -> WeightedSource:
     """Return a source of a mix with what it leaves open as usual."""
     source = value if isinstance(value, WeightedSource) else WeightedSource(weight=value)
     usual_parts: dict[str, Any] = {}
@@ -142,10 +142,10 @@ def open_source(
         urls = subset.urls
         catalog.view = subset.view
     if join is not None:
-        join.begin(urls)
-    counts = count_joined(catalog, urls, job_rank, options)
+        join.find_key_prefixes(urls)
+    counts = count_and_check_join(catalog, urls, job_rank, options)
     if not sum(counts):
-        raise nothing_usable(catalog, urls, job_rank, options)
+        raise nothing_usable_error(catalog, urls, job_rank, options)
     identity: dict[str, object] = {
         "shards": counted_shards(urls, counts),
         "weight": float(source.weight),
@@ -206,7 +206,7 @@ def _patterns(shards: Shards) -> list[str]:
     return patterns
 
 
-def check_together(opened: Sequence[OpenedSource]) -> None:
+def check_mix(opened: Sequence[OpenedSource]) -> None:
     """Raise FeedError if sources make no mix; warn of shards in several of them."""
     weights = [source.mixed.weight for source in opened]
     if not sum(weights) < inf or min(weights) <= 0:
@@ -218,7 +218,7 @@ def check_together(opened: Sequence[OpenedSource]) -> None:
             "the sources have fields that make no common batch: give each the same number of fields, with image and caption "
             "at the same places, or a map that returns the same"
         )
-    _report_overlap(opened)
+    _warn_of_overlap(opened)
 
 
 def _layout(columns: FeedColumns) -> tuple[object, ...]:
@@ -230,7 +230,9 @@ def _layout(columns: FeedColumns) -> tuple[object, ...]:
     return columns.map is not None, columns.names, positions
 
 
-def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given: bool) -> None:
+def warn_of_long_epoch(
+    order: BalancedOrder, opened: Sequence[OpenedSource], *, given: bool
+) -> None:
     """Warn of an epoch that a source of small weight makes long, because it is given in full.
 
     ``given``: the length of the epoch was given by the user.
@@ -238,17 +240,17 @@ def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given
     samples = sum(source.mixed.samples for source in opened)
     if given or order.length <= _LONG * samples:
         return
-    last = _ends_epoch(opened)
+    last = _source_that_ends_epoch(opened)
     name, weight = escape(last.data, 100), last.mixed.weight
     reason = f"it lasts until {name}, of weight {weight:g}, has been given"
     length = f"an epoch has {order.length:,} samples, of {samples:,}"
-    say(
+    log_or_print(
         WARNING,
         f"feed: {length}: {reason}. For a shorter one, set epoch_samples={samples}",
     )
 
 
-def _ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
+def _source_that_ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
     """Return the source whose last sample ends the epoch.
 
     This is the first source to end with "stop". Without one, it is the last source that repeats.
@@ -263,7 +265,7 @@ def _ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
     return max(opened, key=rounds)
 
 
-def _report_overlap(opened: Iterable[OpenedSource]) -> None:
+def _warn_of_overlap(opened: Iterable[OpenedSource]) -> None:
     """Warn of shards that are in several sources.
 
     Their samples are given more often than the weights say.
@@ -279,4 +281,4 @@ def _report_overlap(opened: Iterable[OpenedSource]) -> None:
         first = escape(shard, 200)
         names = " and ".join(escape(name, 100) for name in sorted(sources))
         count = how_many(len(shared), "shard")
-        say(WARNING, f"feed: {count} in several sources, first: {first} in {names}")
+        log_or_print(WARNING, f"feed: {count} in several sources, first: {first} in {names}")

@@ -14,7 +14,7 @@ from .feed.loader import Loader
 from .feed.recipe import FeedRecipe
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole_number
 from .orders.balanced import BalancedOrder
-from .ranks import JobRank, current_rank, decoders_for, talks
+from .ranks import JobRank, current_rank, decoders_for, is_distributed
 from .sources import (
     Fields,
     FieldsToSet,
@@ -22,11 +22,11 @@ from .sources import (
     Path,
     Shards,
     WeightedSource,
-    check_together,
+    check_mix,
     field_names,
-    named_sources,
     open_source,
-    report_length,
+    sources_with_shards,
+    warn_of_long_epoch,
 )
 
 # Samples from which the next one is drawn, unless their number is given.
@@ -164,13 +164,13 @@ def feed(
             cache=None if cache is None else os.fspath(cache),
             cache_size=cache_size,
         )
-        sources = named_sources(shards, usual)
+        sources = sources_with_shards(shards, usual)
         opened = [open_source(data, source, job_rank, options) for data, source in sources]
-        check_together(opened)
+        check_mix(opened)
         order = _order(
             opened, options, job_rank, batch_size, seed, buffer, epoch_samples, drop_last=drop_last
         )
-        report_length(order, opened, given=epoch_samples is not None)
+        warn_of_long_epoch(order, opened, given=epoch_samples is not None)
         loader = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
         loader.again = partial(feed, **given | job_rank._asdict())
         return loader
@@ -198,7 +198,7 @@ def _order(
         batch_size=batch_size,
         seed=seed,
         last="drop" if drop_last else "exact",
-        together=talks(),
+        together=is_distributed(),
         memory=options.memory_bytes,
         length=epoch_samples,
         shuffled=buffer > 0,

@@ -43,7 +43,7 @@ def random_states(setting: Setting) -> list[Finding]:
     import numpy as np
     import torch
 
-    from wdsflow.training.launch.checkpoints import capture, restore
+    from wdsflow.training.launch.checkpoints import capture_random_states, restore_random_states
 
     def draw() -> list[Any]:
         host = [random.random(), float(np.random.random()), torch.rand(4).tolist()]  # noqa: NPY002 - it is what is stored
@@ -51,11 +51,11 @@ def random_states(setting: Setting) -> list[Finding]:
 
     draw()
     stored = io.BytesIO()
-    torch.save(capture(setting.device), stored)
+    torch.save(capture_random_states(setting.device), stored)
     first = draw()
     draw()
     stored.seek(0)
-    restore(torch.load(stored, weights_only=True), setting.device)
+    restore_random_states(torch.load(stored, weights_only=True), setting.device)
     same = draw() == first
     return [
         Finding(

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from wdsflow.memory.batching.attempt import (
-    AttemptTrouble,
+    FailedAttempt,
     Failure,
     OutputsError,
     PoisonedError,
     attempt,
-    lost,
+    device_error,
 )
 from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 from wdsflow.memory.batching.device import HostDevice
@@ -51,7 +51,7 @@ def caused_by(cause: BaseException) -> RuntimeError:
 )
 def test_an_attempt_that_fails_says_what_kind_of_trouble_it_was(error, kind):
     name = type(error).__name__
-    assert attempt(raising(error), [1]) == AttemptTrouble(
+    assert attempt(raising(error), [1]) == FailedAttempt(
         kind, f"raised-{name}", str(error), f"{name}: {error}"
     )
 
@@ -60,7 +60,7 @@ def test_a_lost_device_outweighs_short_memory():
     error = RuntimeError(ASSERT)
     error.__context__ = MemoryError()
     trouble = attempt(raising(error), [1])
-    assert isinstance(trouble, AttemptTrouble)
+    assert isinstance(trouble, FailedAttempt)
     assert trouble.kind == "poisoned"
 
 
@@ -89,7 +89,7 @@ def test_outputs_may_come_one_by_one_and_raise_on_the_way():
 
     assert attempt(run, [1]) == [7]
     trouble = attempt(run, [1, 2])
-    assert isinstance(trouble, AttemptTrouble)
+    assert isinstance(trouble, FailedAttempt)
     assert trouble.kind == "out-of-memory"
 
 
@@ -115,12 +115,12 @@ def test_what_a_lost_device_raises_is_told_and_holds_nothing():
     try:
         raise outside
     except ValueError:
-        told = lost(check)
+        told = device_error(check)
 
     assert told == f"RuntimeError: {ASSERT}"
     assert held[0]() is None
     assert outside.__traceback__ is not None
-    assert lost(lambda: None) is None
+    assert device_error(lambda: None) is None
 
 
 class Device(HostDevice):

@@ -15,10 +15,10 @@ def drive(ceiling: Ceiling, capacity: int, batches: int) -> int:
     failed = 0
     for _ in range(batches):
         if ceiling.limit <= capacity:
-            ceiling.good(ceiling.limit, limited=True)
+            ceiling.record_success(ceiling.limit, limited=True)
         else:
             failed += 1
-            ceiling.bad(ceiling.limit)
+            ceiling.record_failure(ceiling.limit)
     return failed
 
 
@@ -63,28 +63,28 @@ def test_memory_that_somebody_took_is_learned_at_once():
 def test_it_grows_by_a_quarter_after_clean_batches_that_it_cut_short():
     ceiling = Ceiling(CeilingState(limit=1000, worked=900, failed=5000))
     for _ in range(50):
-        ceiling.good(400, limited=False)  # these say nothing about more
+        ceiling.record_success(400, limited=False)  # these say nothing about more
     for _ in range(7):
-        ceiling.good(990, limited=True)
+        ceiling.record_success(990, limited=True)
     assert ceiling.limit == 1000
 
-    ceiling.good(990, limited=True)
+    ceiling.record_success(990, limited=True)
 
     assert ceiling.limit == 1251
 
 
 def test_it_never_passes_the_most_that_it_may_have():
-    ceiling = Ceiling(most=3000)
+    ceiling = Ceiling(max_limit=3000)
 
     assert drive(ceiling, 1 << 40, 500) == 0
     assert ceiling.limit == 3000
-    assert Ceiling(CeilingState(limit=9000), most=3000).limit == 3000
+    assert Ceiling(CeilingState(limit=9000), max_limit=3000).limit == 3000
 
 
 def test_one_large_item_that_works_does_not_unlearn_what_failed():
     ceiling = Ceiling(CeilingState(limit=400, worked=380, failed=500))
 
-    ceiling.good(900, limited=False)
+    ceiling.record_success(900, limited=False)
 
     assert ceiling.state == CeilingState(400, 380, 500)
 
@@ -92,9 +92,9 @@ def test_one_large_item_that_works_does_not_unlearn_what_failed():
 def test_what_failed_for_one_item_is_taken_back_and_what_worked_since_is_kept():
     ceiling = Ceiling()
     before = ceiling.state
-    ceiling.bad(640)
-    ceiling.bad(320)
-    ceiling.good(160, limited=False)
+    ceiling.record_failure(640)
+    ceiling.record_failure(320)
+    ceiling.record_success(160, limited=False)
 
     ceiling.restore(before)
 
@@ -109,9 +109,9 @@ def test_its_bounds_never_cross(limit, events):
     ceiling = Ceiling(CeilingState(limit=limit))
     for fits, cost, limited in events:
         if fits:
-            ceiling.good(cost, limited=limited)
+            ceiling.record_success(cost, limited=limited)
         else:
-            ceiling.bad(cost)
+            ceiling.record_failure(cost)
         _, worked, failed = ceiling.state
         assert ceiling.limit >= 1
         assert failed is None or (ceiling.limit < failed and worked < failed)

@@ -11,8 +11,8 @@ import pytest
 from wdsflow.memory.batching import device as devices
 from wdsflow.memory.batching import device_names
 from wdsflow.memory.batching.allocator import other_frameworks, prepare_environment
-from wdsflow.memory.batching.device import open_device, share
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device import open_device, parse_memory_cap
+from wdsflow.memory.batching.device_names import choose_devices
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,7 +35,7 @@ def visible(monkeypatch: pytest.MonkeyPatch, cuda: int, *, mps: bool = False) ->
 def test_devices_are_chosen(monkeypatch, asked, cuda, mps, named):
     visible(monkeypatch, cuda, mps=mps)
 
-    assert choose(asked) == named
+    assert choose_devices(asked) == named
 
 
 @pytest.mark.parametrize(
@@ -48,21 +48,21 @@ def test_a_device_that_is_not_there_is_refused_with_what_is(monkeypatch, asked):
     with pytest.raises(
         ValueError, match=r"there are 2 CUDA devices \(CUDA_VISIBLE_DEVICES is '4,5'\) and cpu"
     ):
-        choose(asked)
+        choose_devices(asked)
 
 
 def test_a_device_named_twice_is_refused(monkeypatch):
     visible(monkeypatch, 2)
 
     with pytest.raises(ValueError, match="twice"):
-        choose("cuda:1,cuda:1")
+        choose_devices("cuda:1,cuda:1")
 
 
 def test_cuda_without_a_device_is_refused(monkeypatch):
     visible(monkeypatch, 0)
 
     with pytest.raises(ValueError, match="no such device as 'cuda'"):
-        choose("cuda")
+        choose_devices("cuda")
 
 
 @pytest.mark.usefixtures("new_interpreters")
@@ -89,13 +89,13 @@ assert chosen
     ],
 )
 def test_a_share_of_memory_is_a_size_or_a_part(memory, size):
-    assert share(memory, 40 << 30) == size
+    assert parse_memory_cap(memory, 40 << 30) == size
 
 
 @pytest.mark.parametrize("memory", ["0%", "101%", "-5%", "0B", "%", "8G", "half"])
 def test_a_share_that_makes_no_sense_is_refused(memory):
     with pytest.raises(ValueError, match=r"size|memory|meanings"):
-        share(memory, 40 << 30)
+        parse_memory_cap(memory, 40 << 30)
 
 
 def test_the_cpu_has_no_memory_of_its_own_to_cap():
@@ -165,10 +165,10 @@ def test_a_gpus_memory_is_what_this_process_can_get_of_it(monkeypatch):
     }  # fmt: skip
     assert (capped.memory()["available"], capped.memory()["cap"]) == (600, 1_000)
     assert devices.TorchDevice("cuda:1", 300).memory()["available"] == 0
-    free.begin()
-    assert free.took() == 0
+    free.start_measuring()
+    assert free.peak_growth() == 0
     peak[0] = 750  # the most since begin; 400 were allocated then
-    assert free.took() == 350
+    assert free.peak_growth() == 350
 
 
 def test_apples_device_tells_what_it_holds_now(monkeypatch):
@@ -184,9 +184,9 @@ def test_apples_device_tells_what_it_holds_now(monkeypatch):
     assert device.memory() == {
         "free": 700, "total": 1_000, "reserved": 300, "allocated": 100, "fragmented": 200, "available": 900
     }  # fmt: skip
-    device.begin()
+    device.start_measuring()
     held[0] = 240
-    assert device.took() == 140
+    assert device.peak_growth() == 140
 
 
 @pytest.mark.parametrize(("name", "kind"), [("cuda:1", "cuda"), ("mps", "mps")])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wdsflow.memory.batching.device import HostDevice
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import private_data_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
@@ -40,7 +40,9 @@ print(json.dumps({"bad": bad, "right": right, "short": runner.tally.out_of_memor
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not private_data(), reason="the system does not tell what RLIMIT_DATA counts")
+@pytest.mark.skipif(
+    not private_data_bytes(), reason="the system does not tell what RLIMIT_DATA counts"
+)
 def test_real_allocations_that_fail_are_split_until_they_fit():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True

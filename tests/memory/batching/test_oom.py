@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wdsflow.memory.batching.device import open_device
-from wdsflow.memory.batching.exceptions import chain, describe, drop_frames, text_of
+from wdsflow.memory.batching.exceptions import describe, drop_frames, exception_chain, text_of
 from wdsflow.memory.batching.memory_errors import is_out_of_memory, is_poisoned, requested_bytes
 
 torch = pytest.importorskip("torch")
@@ -221,7 +221,7 @@ def test_a_chain_that_bites_its_tail_ends():
     one, two = ValueError("one"), ValueError("two")
     one.__context__, two.__context__, two.__cause__ = two, one, one
 
-    assert len(list(chain(one))) == 2
+    assert len(list(exception_chain(one))) == 2
 
     one.__context__, one.__cause__ = MemoryError(), two
     assert is_out_of_memory(one)
@@ -267,7 +267,7 @@ def test_what_frames_hold_is_let_go_while_the_exception_lives():
 
     assert held[0]() is None
     assert traceback is not None
-    assert [each.__traceback__ for each in chain(kept)] == [None, None]
+    assert [each.__traceback__ for each in exception_chain(kept)] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.batch_cuts import batches, cut, halve, order
+from wdsflow.memory.batching.batch_cuts import batches, by_falling_cost, next_batch, split_point
 
 COSTS = st.lists(st.integers(1, 2000), max_size=60)
 CEILINGS = st.none() | st.integers(1, 5000)
@@ -42,7 +42,7 @@ def test_a_batch_takes_all_that_it_may(costs, ceiling, most):
     falling = sorted(costs, reverse=True)
     if not falling:
         return
-    size, stop = cut(falling, ceiling, most, None)
+    size, stop = next_batch(falling, ceiling, most, None)
 
     if stop == "end":
         assert size == len(falling)
@@ -64,24 +64,24 @@ def test_mixed_sizes_cost_at_most_a_fifth_more_than_the_real_cells(longest):
 
 
 def test_equal_costs_stay_in_input_order():
-    assert order([5, 9, 5, 9, 5]) == [1, 3, 0, 2, 4]
+    assert by_falling_cost([5, 9, 5, 9, 5]) == [1, 3, 0, 2, 4]
 
 
 def test_an_item_beyond_the_ceiling_goes_alone():
     assert batches([50, 900, 50], 100, 8, None) == [[1], [0, 2]]
-    assert cut([900], 100, 8, None) == (1, "end")
+    assert next_batch([900], 100, 8, None) == (1, "end")
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=2, max_size=50))
 def test_halves_are_smaller_and_neither_is_empty(costs):
     falling = sorted(costs, reverse=True)
 
-    at = halve(falling)
+    at = split_point(falling)
 
     assert 0 < at < len(falling)
     assert max(at * falling[0], (len(falling) - at) * falling[at]) < len(falling) * falling[0]
 
 
 def test_a_batch_is_halved_by_cost_not_by_count():
-    assert halve([1000, 10, 10, 10, 10]) == 1
-    assert halve([10, 10, 10, 10]) == 2
+    assert split_point([1000, 10, 10, 10, 10]) == 1
+    assert split_point([10, 10, 10, 10]) == 2

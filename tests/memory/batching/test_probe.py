@@ -45,9 +45,9 @@ def test_an_item_that_fits_says_what_it_takes_and_how_much_would_fill_the_device
     found = probe(device.run, 512, 512, device)
 
     assert found.fits
-    assert found.took == 512_000
-    assert found.ceiling(5_120_000) == 5120
-    assert found.ceiling(1) == 512
+    assert found.peak_growth == 512_000
+    assert found.cost_within(5_120_000) == 5120
+    assert found.cost_within(1) == 512
     assert (
         found.message("CLIP")
         == "CLIP: one item of the largest size, 512 pixels or tokens, takes 500 KiB; 9.5 MiB are free"
@@ -59,7 +59,7 @@ def test_an_item_that_cannot_fit_says_what_it_needs_and_what_there_is():
     found = probe(device.run, 4096, 4096, device)
 
     assert not found.fits
-    assert found.took == (1 << 20) + 2_048_000
+    assert found.peak_growth == (1 << 20) + 2_048_000
     text = found.message("CLIP")
     assert "does not fit: it needs at least 3 MiB, 512 KiB are free under the cap of 2 MiB" in text
     assert "Tried to allocate 2048000 bytes" in text
@@ -83,4 +83,4 @@ def test_a_model_that_cannot_run_its_own_largest_item_is_an_error():
 def test_too_little_to_measure_bounds_nothing():
     device = Gpu(1000)
 
-    assert probe(lambda batch: batch, 5, 5, device).ceiling(1000) is None
+    assert probe(lambda batch: batch, 5, 5, device).cost_within(1000) is None

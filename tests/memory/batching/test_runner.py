@@ -268,7 +268,7 @@ def test_an_error_that_the_caller_handles_is_not_taken_for_an_items():
 
 def test_the_cells_of_all_batches_are_counted():
     device = Accelerator(10_000)
-    runner = runner_of(device, ceiling=Ceiling(most=2000), waste=1.2)
+    runner = runner_of(device, ceiling=Ceiling(max_limit=2000), waste=1.2)
 
     runner.map([(index * 7919) % 300 + 1 for index in range(500)])
 

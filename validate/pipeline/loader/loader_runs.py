@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from wdsflow.engines.peer import Peer
-from wdsflow.engines.site import shown_cores
+from wdsflow.engines.site import schedulable_cores
 from wdsflow.shards.scratch import scratch
 
 from ..user_code.user_process import IMPORT, how_it_ended
@@ -81,7 +81,7 @@ class LoaderRuns:
 
     def run_all(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
         """Return the results of runs that are independent of each other, several at a time."""
-        threads = max(_LEAST_THREADS, min(_MOST_THREADS, shown_cores()))
+        threads = max(_LEAST_THREADS, min(_MOST_THREADS, schedulable_cores()))
         return self._run_in_threads(requests, threads)
 
     def run(self, request: LoaderRequest) -> LoaderRun:

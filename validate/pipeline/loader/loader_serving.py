@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import IO, cast
 
-from wdsflow.engines.keeper import DONE, continue_in_forks
+from wdsflow.engines.keeper import FORK_DONE_STATUS, continue_in_forks
 from wdsflow.engines.messages import receive, send, take_line
 
 from ...tracing.errors import line_of
@@ -59,7 +59,7 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     )
     send(line, process.run)
     # Threads of the user's loader end with the process, and its workers soon.
-    os._exit(DONE)
+    os._exit(FORK_DONE_STATUS)
 
 
 def _opened_paths() -> set[str]:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from wdsflow.engines.mark import Note
+from wdsflow.engines.mark import SharedValues
 
 from ...tracing.stage_trace import Kind
 from ..meters.reported_stage import ReportedStage
@@ -45,7 +45,7 @@ class ProcessStep(NamedTuple):
     time: float
 
 
-class ProcessPosition(Note):
+class ProcessPosition(SharedValues):
     """The last step and the counts of a process.
 
     They are written immediately, and can be read after the process has died.

@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from wdsflow.engines.mark import Note
+from wdsflow.engines.mark import SharedValues
 
 from .process_position import DATASET, MAIN, Role
 
@@ -25,7 +25,7 @@ class SampleCounts:
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT)
-        self._note = Note(_FORMAT, self._file)
+        self._note = SharedValues(_FORMAT, self._file)
 
     def add(self, role: Role, read: int, delivered: int) -> None:
         """Add to the counts of one kind of process."""

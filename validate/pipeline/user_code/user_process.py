@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from wdsflow.engines.exit_status import ending, likely_memory
+from wdsflow.engines.exit_status import describe_exit, sigkill_cause
 from wdsflow.memory.bounds import host_memory
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import private_data_bytes
 from wdsflow.text.shell import escape
 
 # Seconds for the import of the user's module.
@@ -49,7 +49,7 @@ def forget_ranks() -> None:
 
 def bound_memory() -> None:
     """Limit memory to half of the free memory: a pipeline that needs more gets a MemoryError."""
-    limit = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
+    limit = private_data_bytes() + max(_LEAST_MEMORY, host_memory().free // 2)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
     if hard_limit != resource.RLIM_INFINITY:
         limit = min(limit, hard_limit)
@@ -80,10 +80,10 @@ def how_it_ended(exit_status: int, log: IO[bytes]) -> str:
     """
     log.seek(0)
     lines = log.read().decode("utf-8", "replace").strip().splitlines()
-    reason = likely_memory(exit_status, "one")
+    reason = sigkill_cause(exit_status, "one")
     if not reason and lines:
         reason = f": {escape(lines[-1], _MOST_LETTERS)}"
-    return f"the process {ending(exit_status, 'ended with exit status')}{reason}"
+    return f"the process {describe_exit(exit_status, 'ended with exit status')}{reason}"
 
 
 def start_ray() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import HeldMemory, descendants
+from wdsflow.memory.usage import CachedPss, descendants
 from wdsflow.text.words import duration, how_many
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class RunMemory:
     """The memory of this process and its descendants; shared pages count once (PSS)."""
 
     def __init__(self) -> None:
-        self._held = HeldMemory()
+        self._held = CachedPss()
 
     def now(self) -> int:
         """Return bytes."""

@@ -86,7 +86,7 @@ def advise_on_column(error: "NoColumn", typed: Typed) -> Iterator[str]:
 
 
 def _pack_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
-    near = error.near(error.column)
+    near = error.nearest_name(error.column)
     if not near or near == error.column:
         return
     options = [name for name in _PACK_COLUMNS if typed.given.get(name) == error.column]
@@ -100,12 +100,12 @@ def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
 
     on, fields = typed.given["on"], typed.given["fields"]
     join_column = parse_on(on).column
-    near_join_column = error.near(join_column)
+    near_join_column = error.nearest_name(join_column)
     if not near_join_column and len(error.names) > 1:
         near_join_column = next(filter(str.isprintable, error.names), "")
     replacements = {join_column: near_join_column}
     for value in parse_set(fields):
-        replacements[value.column] = error.near(value.column)
+        replacements[value.column] = error.nearest_name(value.column)
     replacements |= {name: name for name in replacements if name in error.names}
     if error.column in error.names or not all(replacements.values()) or error.has_other_separator:
         return
@@ -122,11 +122,14 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
     """Yield the command with a table of a similar name."""
     if "join" in typed.given:
         yield from advise_on_joined_table(error, typed)
-    elif error.near and "tables" in typed.given:
-        tables = [error.near if table == error.named else table for table in typed.given["tables"]]
+    elif error.nearest_table and "tables" in typed.given:
+        tables = [
+            error.nearest_table if table == error.requested else table
+            for table in typed.given["tables"]
+        ]
         yield f"such as: {typed.again(tables=tables)}"
-    elif error.near:
-        yield f"such as: {typed.again(table=error.near)}"
+    elif error.nearest_table:
+        yield f"such as: {typed.again(table=error.nearest_table)}"
 
 
 def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:

@@ -59,7 +59,7 @@ class DirectScores:
         is_last_by_pixels = call == self._plan.last_pixel_call
         for row, view in samples:
             if row.number not in column:
-                self._mark.set(row.number)
+                self._mark.set_sample(row.number)
                 column[row.number] = guarded(method, view)
             if is_last_by_pixels:
                 view.release_pictures()

@@ -17,7 +17,7 @@ from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 from wdsflow.models.model_location import begins_small
 from wdsflow.models.models_at import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
@@ -86,7 +86,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._running: tuple[_Window, Future[None] | None] | None = None
         # Not if models run in this process: if one killed
         # it, the sample being read would be quarantined.
-        self._thread = ThreadPoolExecutor(1, "wdsflow-request") if models.apart else None
+        self._thread = ThreadPoolExecutor(1, "wdsflow-request") if models.in_other_process else None
 
     def __exit__(self, *_: object) -> None:
         """Wait for pending requests: the next request uses the same connection."""
@@ -113,7 +113,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         number = sample.row.number
         open_sample = self._open.setdefault(number, _OpenSample(sample))
         self._window.samples[number] = open_sample
-        self._mark.set(number)
+        self._mark.set_sample(number)
         could_request = True
         for call in self._plan.next_model_calls(self._table, sample.row):
             if call in open_sample.requests:
@@ -125,7 +125,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
                 could_request = False
             else:
                 open_sample.requests[call] = requests
-        self._mark.set(-1)
+        self._mark.set_sample(-1)
         return could_request
 
     def remove(self, row: LedgerRow) -> None:
@@ -231,7 +231,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         content = request.make(*inputs)
         self._window.items[item] = content
         self._window.samples[item[0]] = open_sample
-        self._window.weight += weigh(content)
+        self._window.weight += estimated_size(content)
         return False
 
     def _set_value(

@@ -11,7 +11,7 @@ from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.table_files.parquet_columns import objects, text_array
+from wdsflow.table_files.parquet_columns import object_array, text_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ def _list_array(values: Sequence[Value | Unknown], kind: str) -> "NDArray[Any]":
             items = [value]
         # Checked, and numbers are floats.
         lists.append(_ARRAYS[kind](items).tolist())
-    return objects(lists)
+    return object_array(lists)
 
 
 def _number_array(values: Sequence[Any]) -> "NDArray[np.float64]":
@@ -83,7 +83,7 @@ def _number_array(values: Sequence[Any]) -> "NDArray[np.float64]":
 
 _ARRAYS: dict[str, Callable[[Sequence[Any]], "NDArray[Any]"]] = {
     "number": _number_array,
-    "boolean": objects,
+    "boolean": object_array,
     "text": text_array,
 }
 

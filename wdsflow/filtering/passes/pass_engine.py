@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from wdsflow.engines.base import Engine
-from wdsflow.engines.cluster import Cluster, connected
-from wdsflow.engines.first_here import FirstHere
+from wdsflow.engines.cluster import Cluster, connect_to_cluster
+from wdsflow.engines.first_here import InProcessFirstEngine
 from wdsflow.engines.local import LocalEngine
-from wdsflow.engines.own_process import OwnProcess
-from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
-from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
+from wdsflow.engines.own_process import InProcessEngine
+from wdsflow.engines.ray_engine import RayEngine, gpu_share, has_gpus, worker_slots
+from wdsflow.engines.site import Site, default_processes, first_local, usable_cores
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -69,7 +69,7 @@ def share_memory(
 
 def connected_cluster(options: RunOptions) -> AbstractContextManager[Cluster | None]:
     """Stay connected to the cluster of a run, None for this machine. Raises EngineError."""
-    return nullcontext() if options.engine == "local" else connected(options.address)
+    return nullcontext() if options.engine == "local" else connect_to_cluster(options.address)
 
 
 def engine_for(
@@ -94,15 +94,15 @@ def engine_for(
         return _cluster_engine(recipe, layout, options, urls, cluster, scores=scores)
     worker = BASE + 2 * (window - WINDOW)
     image = parse_size(recipe.image_memory)
-    usual = usual_processes(remote=any(url.path is None for url in urls[:1]))
+    usual = default_processes(remote=any(url.path is None for url in urls[:1]))
     workers = share_memory(options.memory, options.jobs, len(urls), image, usual, worker)
     if not workers:
-        return OwnProcess(run_shard)
+        return InProcessEngine(run_shard)
     if options.jobs is None and plan_of(recipe).is_safe(scores=scores):
         sizes = [file_size(url) for url in urls]
         # All are files of this machine.
         if sizes and all(sizes):
-            return FirstHere(
+            return InProcessFirstEngine(
                 run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks
             )
     return LocalEngine(run_shard, workers, locks)
@@ -152,8 +152,8 @@ def _actors(
     """Return the engine of a run on a cluster; runs where Ray is."""
     # An actor, and its process.
     worker = 2 * BASE
-    gpus = share_of_gpu(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
+    gpus = gpu_share(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
     # Otherwise as many as fit into the cluster at that time.
     if memory is not None:
-        workers = share_memory(memory, workers, shards, image, slots(ray, gpus), worker)
+        workers = share_memory(memory, workers, shards, image, worker_slots(ray, gpus), worker)
     return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=worker + image)

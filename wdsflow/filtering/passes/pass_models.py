@@ -11,7 +11,7 @@ from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.run_options import say_all
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.score_costs import models_by_digest
-from wdsflow.memory.batching.device_names import choose
+from wdsflow.memory.batching.device_names import choose_devices
 from wdsflow.models.model_costs import ModelCost, add_costs
 from wdsflow.models.model_location import ModelLocation
 from wdsflow.models.models_at import costs_here, models_at
@@ -39,14 +39,16 @@ def start_models(
     # A dead process is replaced without its worker.
     is_apart = options.engine != "local"
     location = ModelLocation(
-        device=options.device, memory=options.gpu_memory, apart=first if is_apart else None
+        device=options.device,
+        memory=options.gpu_memory,
+        models_to_start=first if is_apart else None,
     )
     if not models or not pass_.computes_scores or is_apart:
         return location
     costs: _Costs
     if options.jobs == 0:
         lines = models_at(location).prepare(first).lines
-        location = replace(location, devices=tuple(choose(options.device)[:1]))
+        location = replace(location, devices=tuple(choose_devices(options.device)[:1]))
         costs = partial(costs_here, location)
     else:
         processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))

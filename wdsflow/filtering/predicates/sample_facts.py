@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.memory.precision import Precision, used
+from wdsflow.memory.precision import Precision, used_precision
 from wdsflow.shards.caption_field import look_up
 from wdsflow.stages.scores.base import (
     MEMORY,
@@ -210,4 +210,4 @@ def score_of(call: ScoreCall, precision: Precision) -> Score:
     score = make_score(call.name, **dict(call.settings))
     if getattr(score, "precision", "") != "auto":
         return score
-    return replace(score, precision=used(precision))  # type: ignore[call-arg]
+    return replace(score, precision=used_precision(precision))  # type: ignore[call-arg]

@@ -91,7 +91,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         self._decide_window()
         while self._models is not None and self._models.is_waiting:
             self._decide(self._models.next_window())
-        self._mark.set(-1)
+        self._mark.set_sample(-1)
 
     def _decide_window(self) -> None:
         began, before = time.monotonic(), self._window.seconds
@@ -140,7 +140,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
 
         def compute(call: ScoreCall, rows: Sequence[LedgerRow]) -> None:
             self._scores.compute(call, [by_number[row.number] for row in rows])
-            self._mark.set(-1)
+            self._mark.set_sample(-1)
 
         self._decider.advance(self._table, [sample.row for sample in samples], compute)
 
@@ -167,7 +167,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
             return
         for sample in samples:
             row, view = sample
-            self._mark.set(row.number)
+            self._mark.set_sample(row.number)
             self._scores.compute_requested(sample)
             is_kept = row.judgement is not None and row.judgement.keep
             if self._resized is not None and is_kept and not self._resized.has(row):
@@ -175,4 +175,4 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
                 self._resized.add(row, view)
             if self._models is None:
                 view.release_pictures()
-        self._mark.set(-1)
+        self._mark.set_sample(-1)

@@ -85,7 +85,7 @@ class _SampleReader:
         for sample, row in zip(samples, rows, strict=True):
             if row.trouble:
                 continue
-            self._shard.mark.set(row.number)
+            self._shard.mark.set_sample(row.number)
             try:
                 viewed.append(ViewedSample(row, self._views.view(sample)))
             except RejectedSample as rejected:

@@ -28,7 +28,7 @@ def selected_samples(shard: OpenShard, rows: Iterable[LedgerRow]) -> Iterator[Vi
             continue
         if not same_sample(row, sample):
             raise SourceChangedError(OTHER_SAMPLES)
-        shard.mark.set(sample.number)
+        shard.mark.set_sample(sample.number)
         try:
             view = views.view(sample)
         # The stages accepted it when it was scored.
@@ -38,6 +38,6 @@ def selected_samples(shard: OpenShard, rows: Iterable[LedgerRow]) -> Iterator[Vi
         yield ViewedSample(row, view)
         if not missing:
             break
-    shard.mark.set(-1)
+    shard.mark.set_sample(-1)
     if missing:
         raise SourceChangedError(OTHER_SAMPLES)

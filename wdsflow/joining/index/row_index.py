@@ -63,9 +63,9 @@ class RowIndex:
 
     Attributes:
         rows: of the table.
-        valued: rows with a value to join on.
+        rows_with_value: rows with a value to join on.
         entries: different values to join on.
-        repeated: those that several rows have.
+        repeated_values: those that several rows have.
         digest: of all values; the same for the same table.
         examples: the first values to join on.
         names: of all columns of the table.
@@ -76,9 +76,9 @@ class RowIndex:
         self.folder = folder
         facts = _facts(folder)
         self.rows: int = facts["rows"]
-        self.valued: int = facts["valued"]
+        self.rows_with_value: int = facts["valued"]
         self.entries: int = facts["entries"]
-        self.repeated: int = facts["repeated"]
+        self.repeated_values: int = facts["repeated"]
         self.digest: str = facts["digest"]
         self.examples: list[str] = facts["examples"]
         self.names: list[str] = facts["names"]
@@ -106,7 +106,7 @@ class RowIndex:
         with suppress(OSError):
             os.utime(self.folder / FILE)
 
-    def find(self, value: str) -> int:
+    def entry_of(self, value: str) -> int:
         """Return the number of the entry of a value to join on, NO_ROW if no row has it."""
         data = value.encode()
         size = self._head.size + len(data)
@@ -122,13 +122,13 @@ class RowIndex:
         start = self._records.read(self._offset(entry), HEAD.size)
         return bool(HEAD.unpack(start)[1])
 
-    def value(self, entry: int) -> str:
+    def join_value(self, entry: int) -> str:
         """Return the value to join on of an entry."""
         record = self._record(entry)
         size, _ = HEAD.unpack_from(record)
         return record[self._head.size : self._head.size + size].decode()
 
-    def values(self, entry: int) -> list[StoredValue]:
+    def row_values(self, entry: int) -> list[StoredValue]:
         """Return the values of the first row of an entry.
 
         The values of ``checked`` follow, as text.

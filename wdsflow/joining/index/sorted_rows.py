@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from wdsflow.joining.loaded_rows import LoadedRows
 from wdsflow.joining.table_values import TEXT, StoredValue
-from wdsflow.joining.value_lines import row_of
+from wdsflow.joining.value_lines import row_from_lines
 from wdsflow.process_database import text_literal
 from wdsflow.table_files.parquet_file import pattern_of
 
@@ -123,6 +123,6 @@ def _rows(batches: Iterable[list[tuple[Any, ...]]]) -> Iterator[list[SortedRow]]
             lines.append(line)
             number, lines_after, value = line[:_FIRST_CELL]
             if not lines_after:
-                rows.append(SortedRow(number, value, row_of(lines, _FIRST_CELL)))
+                rows.append(SortedRow(number, value, row_from_lines(lines, _FIRST_CELL)))
                 lines = []
         yield rows

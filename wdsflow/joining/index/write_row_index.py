@@ -40,7 +40,7 @@ def write_row_index(
     changes meanwhile; NoColumn; OSError if the disk is full.
     """
     identity = table.identity()
-    local = table.on_this_machine(scratch)
+    local = table.with_local_files(scratch)
     with local.naming_urls():
         names = local.columns()
         for column in (on.column, *columns):
@@ -59,7 +59,7 @@ def write_row_index(
                 "checked": checked,
                 "names": names,
                 "rows": loaded.rows,
-                "valued": loaded.valued,
+                "valued": loaded.rows_with_value,
                 "examples": loaded.values_of_rows()[:_EXAMPLES],
             }
             rows = sorted_rows(loaded, scratch)

@@ -65,7 +65,7 @@ class Device(Protocol):
         """Return bytes by name, "free" and "total" among them."""
 
 
-class AttemptTrouble(NamedTuple):
+class FailedAttempt(NamedTuple):
     """An exception, without its frames."""
 
     kind: Literal["out-of-memory", "poisoned", "raised"]
@@ -79,8 +79,8 @@ class AttemptTrouble(NamedTuple):
 
 def attempt(
     run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]
-) -> list[Any] | AttemptTrouble:
-    """Return the outputs of a batch, or the trouble if running it failed.
+) -> list[Any] | FailedAttempt:
+    """Return the outputs of a batch, or the error if running it failed.
 
     Raises OutputsError if ``run`` does not return one output for each item, or raises it itself.
 
@@ -96,9 +96,9 @@ def attempt(
     except OutputsError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad item must cost itself alone, whatever it raises
-        trouble = _trouble(error, outside)
+        failure = _failed_attempt(error, outside)
         drop_frames(error, outside)
-        return trouble
+        return failure
     if listed is None:
         kind = "None" if outputs is None else f"a {type(outputs).__name__}"
         raise OutputsError(f"run() returned {kind}; it must return a sequence of outputs in order")
@@ -109,7 +109,7 @@ def attempt(
     return listed
 
 
-def lost(call: Callable[[], object]) -> str | None:
+def device_error(call: Callable[[], object]) -> str | None:
     """Call ``release`` or ``check`` of a device; return the error it raised, None if it works."""
     outside = sys.exc_info()[1]
     try:
@@ -128,10 +128,10 @@ def _is_sequence(outputs: object) -> bool:
     )
 
 
-def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> AttemptTrouble:
+def _failed_attempt(error: Exception | SystemExit, outside: BaseException | None) -> FailedAttempt:
     kind: Literal["out-of-memory", "poisoned", "raised"] = "raised"
     if is_poisoned(error, outside):
         kind = "poisoned"
     elif is_out_of_memory(error, outside):
         kind = "out-of-memory"
-    return AttemptTrouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))
+    return FailedAttempt(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))

@@ -7,7 +7,7 @@ from typing import Literal
 BatchEnd = Literal["ceiling", "most", "waste", "end"]
 
 
-def order(costs: Sequence[int]) -> list[int]:
+def by_falling_cost(costs: Sequence[int]) -> list[int]:
     """Return positions by falling cost, equal ones in input order.
 
     The largest first: failures come at once, and later batches fit in the same memory.
@@ -15,7 +15,7 @@ def order(costs: Sequence[int]) -> list[int]:
     return sorted(range(len(costs)), key=lambda index: (-costs[index], index))
 
 
-def cut(
+def next_batch(
     costs: Sequence[int], ceiling: int | None, most: int, waste: float | None
 ) -> tuple[int, BatchEnd]:
     """Return how many of the first items make the next batch, and what ends it.
@@ -45,18 +45,18 @@ def batches(
     costs: Sequence[int], ceiling: int | None, most: int, waste: float | None
 ) -> list[list[int]]:
     """Return the positions of each batch for a ceiling that does not change."""
-    remaining = order(costs)
+    remaining = by_falling_cost(costs)
     cuts: list[list[int]] = []
     while remaining:
         # One more than fits shows what ends the batch.
         next_costs = [costs[index] for index in remaining[: most + 1]]
-        size, _ = cut(next_costs, ceiling, most, waste)
+        size, _ = next_batch(next_costs, ceiling, most, waste)
         cuts.append(remaining[:size])
         remaining = remaining[size:]
     return cuts
 
 
-def halve(costs: Sequence[int]) -> int:
+def split_point(costs: Sequence[int]) -> int:
     """Return where to split a batch so that both parts cost about the same.
 
     The batch has at least two items, of falling costs.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..bounds import host_memory
 from ..sizes import parse_size
-from ..usage import forget_peak, peak, resident
+from ..usage import peak_resident_bytes, reset_peak, resident_bytes
 from .attempt import Device
 
 # PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB,
@@ -46,16 +46,16 @@ class HostDevice:
         Total and free are those of a tighter bound, if there is one.
         """
         total, free = host_memory()
-        return {"free": free, "total": total, "resident": resident(os.getpid())}
+        return {"free": free, "total": total, "resident": resident_bytes(os.getpid())}
 
-    def begin(self) -> None:
+    def start_measuring(self) -> None:
         """Start to measure."""
-        forget_peak()
-        self._start = resident(os.getpid())
+        reset_peak()
+        self._start = resident_bytes(os.getpid())
 
-    def took(self) -> int:
-        """Return the peak of this process since ``begin``, in bytes above the start."""
-        return max(0, peak() - self._start)
+    def peak_growth(self) -> int:
+        """Return the peak of this process since ``start_measuring``, in bytes above the start."""
+        return max(0, peak_resident_bytes() - self._start)
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevi
     check_cap(name, memory)
     if _is_cpu(name):
         return HostDevice()
-    return TorchDevice(name, cap(name, memory) if memory is not None else None)
+    return TorchDevice(name, cap_memory(name, memory) if memory is not None else None)
 
 
 def check_cap(name: str, memory: str | None) -> None:
@@ -100,14 +100,14 @@ def check_cap(name: str, memory: str | None) -> None:
     if memory is not None and _is_cpu(name):
         raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
     if memory is not None:
-        share(memory, 1 << 62)
+        parse_memory_cap(memory, 1 << 62)
 
 
 def _is_cpu(name: str) -> bool:
     return name.partition(":")[0] == "cpu"
 
 
-def share(memory: str, total: int) -> int:
+def parse_memory_cap(memory: str, total: int) -> int:
     """Return bytes for a size or a share of ``total``, at most ``total``.
 
     Raises ValueError for other text.
@@ -127,7 +127,7 @@ def share(memory: str, total: int) -> int:
     return min(size, total)
 
 
-def cap(device: str, memory: str) -> int:
+def cap_memory(device: str, memory: str) -> int:
     """Bound PyTorch's memory on a device in this process; return the bytes.
 
     Beyond them, on CUDA up to 20 MiB earlier, it raises torch.OutOfMemoryError. The CUDA context,
@@ -137,11 +137,11 @@ def cap(device: str, memory: str) -> int:
 
     if device.startswith("mps"):
         total = int(torch.mps.recommended_max_memory())
-        size = share(memory, total)
+        size = parse_memory_cap(memory, total)
         torch.mps.set_per_process_memory_fraction(size / total)
         return size
     total = int(torch.cuda.mem_get_info(device)[1])
-    size = share(memory, total)
+    size = parse_memory_cap(memory, total)
     checked = max(size - _SEGMENT, size // 2)
     torch.cuda.set_per_process_memory_fraction(checked / total, device)
     return size
@@ -217,7 +217,7 @@ class TorchDevice:
             memory["cap"] = self.cap
         return memory
 
-    def begin(self) -> None:
+    def start_measuring(self) -> None:
         """Start to measure."""
         import torch
 
@@ -225,8 +225,8 @@ class TorchDevice:
             torch.cuda.reset_peak_memory_stats(self.name)
         self._start = self._allocated(torch, most=False)
 
-    def took(self) -> int:
-        """Return the peak since ``begin``, in bytes above the start; on "mps" the present value."""
+    def peak_growth(self) -> int:
+        """Return the peak since ``start_measuring``, in bytes above the start; on "mps" the present value."""
         import torch
 
         return max(0, self._allocated(torch, most=True) - self._start)
@@ -246,8 +246,8 @@ class TorchDevice:
 class MeasuredDevice(Device, Protocol):
     """A device that also measures the memory of a run."""
 
-    def begin(self) -> None:
+    def start_measuring(self) -> None:
         """Start to measure."""
 
-    def took(self) -> int:
-        """Return the peak since ``begin``, in bytes above the start."""
+    def peak_growth(self) -> int:
+        """Return the peak since ``start_measuring``, in bytes above the start."""

@@ -14,7 +14,7 @@ _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
 _FIRST_BF16 = 8.0
 
 
-def choose(devices: str = "auto") -> list[str]:
+def choose_devices(devices: str = "auto") -> list[str]:
     """Return device names.
 
     "auto" means all visible CUDA devices, or "mps" or "cpu" if there are none. "cuda" means all
@@ -62,7 +62,7 @@ def _visible() -> tuple[int, bool]:
 
 
 def computes_bf16(devices: str) -> bool:
-    """Return whether ``devices``, as for ``choose``, are CUDA devices that compute in bfloat16.
+    """Return whether ``devices``, as for ``choose_devices``, are CUDA devices that compute in bfloat16.
 
     This needs a compute capability of 8.0 or more.
 
@@ -70,7 +70,7 @@ def computes_bf16(devices: str) -> bool:
     context to ask. False without that command, as for AMD's GPUs. Raises ValueError for a device
     that does not exist.
     """
-    if not all(name.startswith("cuda") for name in choose(devices)):
+    if not all(name.startswith("cuda") for name in choose_devices(devices)):
         return False
     try:
         capabilities = _capabilities()

@@ -29,12 +29,14 @@ def drop_frames(error: BaseException, outside: BaseException | None = None) -> N
 
     The frames of ``outside`` stay.
     """
-    for cause in chain(error, outside):
+    for cause in exception_chain(error, outside):
         traceback.clear_frames(cause.__traceback__)
         cause.__traceback__ = None
 
 
-def chain(error: BaseException, outside: BaseException | None = None) -> Iterator[BaseException]:
+def exception_chain(
+    error: BaseException, outside: BaseException | None = None
+) -> Iterator[BaseException]:
     """Yield an exception, its causes and the members of a group, each once.
 
     ``outside`` and its causes are skipped.

@@ -4,7 +4,7 @@ import errno
 import re
 from decimal import Decimal
 
-from .exceptions import chain, describe
+from .exceptions import describe, exception_chain
 
 # Characters of an exception's text that are searched.
 _SEARCHED = 10_000
@@ -41,7 +41,7 @@ def is_out_of_memory(error: BaseException, outside: BaseException | None = None)
 
     ``outside``: an exception that was handled before; it and its causes are ignored.
     """
-    return any(_is_short(cause) for cause in chain(error, outside))
+    return any(_is_short(cause) for cause in exception_chain(error, outside))
 
 
 def is_poisoned(error: BaseException, outside: BaseException | None = None) -> bool:
@@ -49,7 +49,7 @@ def is_poisoned(error: BaseException, outside: BaseException | None = None) -> b
 
     Only a new process can then use the device.
     """
-    return any(_is_lost(cause) for cause in chain(error, outside))
+    return any(_is_lost(cause) for cause in exception_chain(error, outside))
 
 
 def requested_bytes(text: str) -> int | None:

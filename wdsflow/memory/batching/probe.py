@@ -15,13 +15,13 @@ from .memory_errors import is_out_of_memory, requested_bytes
 class Probe:
     """The memory of a single item of the largest cost.
 
-    ``took``: the peak in bytes above the start; if it does not fit, with the last request, so it
-    needs at least as many. ``memory``: bytes of the device by name, after all was freed.
+    ``peak_growth``: the peak in bytes above the start; if it does not fit, with the last request,
+    so it needs at least as many. ``memory``: bytes of the device by name, after all was freed.
     """
 
     fits: bool
     cost: int
-    took: int
+    peak_growth: int
     memory: Mapping[str, int]
     detail: str = ""
 
@@ -30,12 +30,12 @@ class Probe:
         """Bytes that this process could still get; None if it is not known."""
         return self.memory.get("available", self.memory.get("free"))
 
-    def ceiling(self, budget: int) -> int | None:
+    def cost_within(self, budget: int) -> int | None:
         """Return the cost of a batch that about fills a budget in bytes.
 
         None if the tried item took no memory.
         """
-        return max(self.cost, self.cost * budget // self.took) if self.took else None
+        return max(self.cost, self.cost * budget // self.peak_growth) if self.peak_growth else None
 
     def message(self, model: str) -> str:
         """Return one sentence for users."""
@@ -47,8 +47,8 @@ class Probe:
         if "cap" in self.memory:
             cap = f" under the cap of {format_size(self.memory['cap'])}"
         if self.fits:
-            return f"{item} takes {format_size(self.took)}; {free} free{cap}"
-        return f"{item} does not fit: it needs at least {format_size(self.took)}, {free} free{cap} ({self.detail})"
+            return f"{item} takes {format_size(self.peak_growth)}; {free} free{cap}"
+        return f"{item} does not fit: it needs at least {format_size(self.peak_growth)}, {free} free{cap} ({self.detail})"
 
 
 def probe(
@@ -63,14 +63,18 @@ def probe(
     detail = ""
     for _ in range(2):
         device.release()
-        device.begin()
+        device.start_measuring()
         error = _memory_error(run, item)
         if error is None:
-            return Probe(fits=True, cost=cost, took=device.took(), memory=_memory_after(device))
+            return Probe(
+                fits=True, cost=cost, peak_growth=device.peak_growth(), memory=_memory_after(device)
+            )
         requested = requested_bytes(error) or 0
-        took = max(took, device.took() + requested)
+        took = max(took, device.peak_growth() + requested)
         detail = error
-    return Probe(fits=False, cost=cost, took=took, memory=_memory_after(device), detail=detail)
+    return Probe(
+        fits=False, cost=cost, peak_growth=took, memory=_memory_after(device), detail=detail
+    )
 
 
 def _memory_error(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any) -> str | None:

@@ -10,14 +10,14 @@ from typing import Generic, NamedTuple, TypeVar
 from .attempt import (
     OUT_OF_MEMORY,
     POISONED,
-    AttemptTrouble,
     Device,
+    FailedAttempt,
     Failure,
     PoisonedError,
     attempt,
-    lost,
+    device_error,
 )
-from .batch_cuts import cut, halve, order
+from .batch_cuts import by_falling_cost, next_batch, split_point
 from .ceiling import Ceiling, CeilingState
 from .device import HostDevice
 from .exceptions import text_of
@@ -76,7 +76,7 @@ class _ItemWindow(Generic[Item, Output]):
         """Group the items: those that are run alone come last."""
         together: list[int] = []
         alone: list[int] = []
-        for position in order(self.costs):
+        for position in by_falling_cost(self.costs):
             # One whose cost could not be computed has failed already.
             if position not in self.results:
                 group = alone if position in self.alone else together
@@ -137,18 +137,18 @@ class BatchRunner(Generic[Item, Output]):
         while window.groups:
             positions, before = window.groups.pop()
             costs = [window.costs[position] for position in positions[: self.most_items]]
-            size, end = cut(costs, self.ceiling.limit, self.most_items, self.waste)
+            size, end = next_batch(costs, self.ceiling.limit, self.most_items, self.waste)
             if size < len(positions):
                 window.groups.append(_ItemGroup(positions[size:], before))
             batch = positions[:size]
             result = attempt(self.run, [items[position] for position in batch])
-            if isinstance(result, AttemptTrouble):
+            if isinstance(result, FailedAttempt):
                 self._recover(window, batch, result, before)
             else:
-                self._worked(window, batch, result, limited=end == "ceiling")
+                self._record_outputs(window, batch, result, limited=end == "ceiling")
         return [window.results[position] for position in range(len(items))]
 
-    def _worked(
+    def _record_outputs(
         self,
         window: "_ItemWindow[Item, Output]",
         batch: list[int],
@@ -159,7 +159,7 @@ class BatchRunner(Generic[Item, Output]):
         """Take the outputs of a batch. ``limited``: only the ceiling kept it from more items."""
         window.results.update(zip(batch, outputs, strict=True))
         cost = len(batch) * window.costs[batch[0]]
-        self.ceiling.good(cost, limited=limited)
+        self.ceiling.record_success(cost, limited=limited)
         self.tally.batches += 1
         self.tally.padded += cost
         self.tally.real += sum(window.costs[position] for position in batch)
@@ -168,22 +168,24 @@ class BatchRunner(Generic[Item, Output]):
         self,
         window: "_ItemWindow[Item, Output]",
         batch: list[int],
-        trouble: AttemptTrouble,
+        failed_attempt: FailedAttempt,
         before: CeilingState | None,
     ) -> None:
         """Halve a batch that failed; of a single item, try more, or record its failure."""
-        self._restore(window, batch, trouble)
+        self._restore_device(window, batch, failed_attempt)
         cost = window.costs[batch[0]]
-        if trouble.kind == "out-of-memory":
+        if failed_attempt.kind == "out-of-memory":
             before = before or self.ceiling.state
             if len(batch) == 1:
                 self._retry_item(window, batch, before)
                 return
-            self.ceiling.bad(len(batch) * cost)
+            self.ceiling.record_failure(len(batch) * cost)
         elif len(batch) == 1:
-            self._fail(window, batch[0], Failure(trouble.slug, trouble.text, {"cost": cost}))
+            self._record_failure(
+                window, batch[0], Failure(failed_attempt.slug, failed_attempt.text, {"cost": cost})
+            )
             return
-        half = halve([window.costs[position] for position in batch])
+        half = split_point([window.costs[position] for position in batch])
         # The first half is run first.
         window.groups.append(_ItemGroup(batch[half:], before))
         window.groups.append(_ItemGroup(batch[:half], before))
@@ -196,52 +198,60 @@ class BatchRunner(Generic[Item, Output]):
         item = window.items[position]
         cost = window.costs[position]
         result = attempt(self.run, [item])
-        if not isinstance(result, AttemptTrouble):
-            self._worked(window, batch, result, limited=False)
+        if not isinstance(result, FailedAttempt):
+            self._record_outputs(window, batch, result, limited=False)
             return
-        self._restore(window, batch, result)
+        self._restore_device(window, batch, result)
         if result.kind == "raised":
-            self._fail(window, position, Failure(result.slug, result.text, {"cost": cost}))
+            self._record_failure(
+                window, position, Failure(result.slug, result.text, {"cost": cost})
+            )
             return
         # The batches with this item failed because of it;
         # they say nothing about batches without it.
         self.ceiling.restore(before)
         numbers: dict[str, int] = {}
-        lost(lambda: numbers.update(self.device.memory()))
+        device_error(lambda: numbers.update(self.device.memory()))
         detail = result.detail
         if self.on_cpu:
             cpu_result = attempt(self.on_cpu, [item])
-            if not isinstance(cpu_result, AttemptTrouble):
+            if not isinstance(cpu_result, FailedAttempt):
                 window.results[position] = cpu_result[0]
                 self.tally.on_cpu += 1
                 return
-            self._restore(window, batch, cpu_result)
+            self._restore_device(window, batch, cpu_result)
             detail = f"{detail}; on the CPU: {cpu_result.detail}"
-        self._fail(window, position, Failure(OUT_OF_MEMORY, detail, {"cost": cost, **numbers}))
+        self._record_failure(
+            window, position, Failure(OUT_OF_MEMORY, detail, {"cost": cost, **numbers})
+        )
 
-    def _restore(
-        self, window: "_ItemWindow[Item, Output]", batch: list[int], trouble: AttemptTrouble
+    def _restore_device(
+        self, window: "_ItemWindow[Item, Output]", batch: list[int], failed_attempt: FailedAttempt
     ) -> None:
         """Put the device in order after a failed attempt. Raises PoisonedError if it is lost."""
-        detail: str | None = trouble.detail
-        if trouble.kind == "out-of-memory":
+        detail: str | None = failed_attempt.detail
+        if failed_attempt.kind == "out-of-memory":
             self.tally.out_of_memory += 1
-            detail = lost(self.device.release)
-        elif trouble.kind == "raised":
+            detail = device_error(self.device.release)
+        elif failed_attempt.kind == "raised":
             # The device may still be lost: its errors come late.
-            detail = lost(self.device.check)
+            detail = device_error(self.device.check)
         if detail is None:
             return
         suspects = tuple(batch)
         first = batch[0]
         if first in window.alone:
-            self._fail(window, first, Failure(POISONED, detail, {"cost": window.costs[first]}))
+            self._record_failure(
+                window, first, Failure(POISONED, detail, {"cost": window.costs[first]})
+            )
             suspects = ()
         raise PoisonedError(
             f"the device is lost for this process: {detail}", window.results, suspects
         )
 
-    def _fail(self, window: "_ItemWindow[Item, Output]", position: int, failure: Failure) -> None:
+    def _record_failure(
+        self, window: "_ItemWindow[Item, Output]", position: int, failure: Failure
+    ) -> None:
         window.results[position] = failure
         self.tally.failed += 1
 
@@ -250,5 +260,7 @@ class BatchRunner(Generic[Item, Output]):
         try:
             return max(1, int(self.cost(window.items[position])))
         except Exception as error:  # noqa: BLE001 - whatever it raises, one bad item must not fail others
-            self._fail(window, position, Failure(f"raised-{type(error).__name__}", text_of(error)))
+            self._record_failure(
+                window, position, Failure(f"raised-{type(error).__name__}", text_of(error))
+            )
             return 1

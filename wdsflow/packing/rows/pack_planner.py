@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import named
 from wdsflow.table_files.errors import TableError
-from wdsflow.table_files.remote_copy import copied
+from wdsflow.table_files.remote_copy import local_copy
 from wdsflow.text.words import how_many
 
 from ..files.media_files import MediaFiles
@@ -172,7 +172,7 @@ class PackPlanner:
     def _files_of(self, source: Input) -> MediaFiles:
         """Return the files that the rows of an input name. Raises TableError, ValueError."""
         if source.kind == "zip":
-            return files_in_zip(source.named.path or copied(source.named, self.scratch, ".zip"))
+            return files_in_zip(source.named.path or local_copy(source.named, self.scratch, ".zip"))
         root = source.folder
         if self.request.root is not None and source.has_table:
             root = named(str(self.request.root))

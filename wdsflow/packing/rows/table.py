@@ -15,7 +15,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.parquet_values import DuckType
-from wdsflow.table_files.remote_copy import copied
+from wdsflow.table_files.remote_copy import local_copy
 from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects
 
 from .inputs import Input
@@ -49,7 +49,7 @@ class Table:
         elif self.kind == "csv" and _has_tabs(self._path):
             self.kind = "tsv"
         if self.kind == "parquet" and table.is_remote:
-            self._path = Shard.file(copied(self._path, scratch, ".parquet"))
+            self._path = Shard.file(local_copy(self._path, scratch, ".parquet"))
 
     @property
     def text(self) -> str:
@@ -114,7 +114,7 @@ class Table:
 
     def _parquet_rows(self) -> Iterator[dict[str, Any]]:
         file = self._parquet()
-        size = file.rows_of(_BATCH, _BATCH_ROWS)
+        size = file.rows_within(_BATCH, _BATCH_ROWS)
         for batch in file.batches(file.names, size):
             for cells in batch:
                 yield dict(zip(file.names, cells, strict=True))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wdsflow.joining.join_on import JoinOn
 from wdsflow.joining.join_options import Ambiguous
-from wdsflow.joining.loaded_rows import LoadedRows, shown_value
+from wdsflow.joining.loaded_rows import LoadedRows, without_shard_prefix
 from wdsflow.joining.value_lines import LINES_AT_ONCE
 
 from .join_values import JoinValues
@@ -113,16 +113,16 @@ class SampleJoin:
     def values_of_samples(self, most: int) -> list[str]:
         """Return the join values of the first samples."""
         query = "SELECT value FROM samples WHERE value IS NOT NULL ORDER BY position LIMIT ?"
-        return [shown_value(value) for (value,) in self._tables.rows(query, most)]
+        return [without_shard_prefix(value) for (value,) in self._tables.rows(query, most)]
 
     def join(self) -> Matches:
         """Find the rows of all samples, without assigning them yet."""
         self._tables.run(_PAIRS)
-        matches = Matches(self.table.rows, self.table.rows - self.table.valued)
+        matches = Matches(self.table.rows, self.table.rows - self.table.rows_with_value)
         matches.by_rows, matches.by_samples = self._tables.one(_BY_AMBIGUITY)
         if matches.by_rows + matches.by_samples:
             examples = self._tables.rows(_AMBIGUOUS_VALUES, _EXAMPLES)
-            matches.examples = [shown_value(value) for (value,) in examples]
+            matches.examples = [without_shard_prefix(value) for (value,) in examples]
         return matches
 
     def contradiction(self) -> Contradiction | None:
@@ -146,7 +146,7 @@ class SampleJoin:
             )
             evidence = []
             for value, in_table, in_shard in examples:
-                evidence.append((shown_value(value), in_table[:_SHOWN], in_shard[:_SHOWN]))
+                evidence.append((without_shard_prefix(value), in_table[:_SHOWN], in_shard[:_SHOWN]))
             worst = Contradiction(column, count, compared, evidence)
         return worst
 
@@ -165,7 +165,7 @@ class SampleJoin:
         samples = "1" if ambiguous == "first" else "samples"
         counts = self._tables.one(_COUNTS.format(is_used=is_used, samples=samples))
         rows_in_pairs, matches.used, matches.matched = counts
-        matches.unmatched_rows = self.table.valued - rows_in_pairs
+        matches.unmatched_rows = self.table.rows_with_value - rows_in_pairs
         matches.ambiguous_rows = rows_in_pairs - matches.used
         self._tables.run(_OUTCOMES % _IS_AMBIGUOUS[ambiguous])
         # Several sort wide rows only in more memory.

@@ -5,7 +5,7 @@ import weakref
 from wdsflow.shards.cache.entry import url_number
 from wdsflow.shards.cache.shard_cache import ShardCache
 from wdsflow.shards.shard import Shard
-from wdsflow.training.ranks import ranks_here
+from wdsflow.training.ranks import local_ranks
 
 from .recipe import FeedRecipe
 
@@ -23,7 +23,7 @@ class CachePlan:
     def __init__(self, recipe: FeedRecipe, cache: ShardCache) -> None:
         self._order, self._cache = recipe.order, cache
         self._plan = cache.plan()
-        machines = -(-recipe.job_rank.world_size // ranks_here())
+        machines = -(-recipe.job_rank.world_size // local_ranks())
         self._epochs = min(_MOST, max(_LEAST, 2 * machines))
         weakref.finalize(self, cache.end_plan, self._plan)
 

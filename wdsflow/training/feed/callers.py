@@ -8,7 +8,7 @@ from types import FrameType
 import torch
 
 from wdsflow.training.feed_options import FeedError
-from wdsflow.training.ranks import JobRank, current_rank, talks
+from wdsflow.training.ranks import JobRank, current_rank, is_distributed
 
 # The part of a DataLoader that iterates over a dataset.
 _FETCH = "torch.utils.data._utils.fetch"
@@ -44,7 +44,7 @@ def check_process(made_for: JobRank, *, detected: bool) -> None:
             f"each of {worker.num_workers} workers of a DataLoader would give all samples; the feed has decoders of its "
             "own: DataLoader(feed, batch_size=None, num_workers=0)"
         )
-    if detected and talks() and (here := current_rank()) != made_for:
+    if detected and is_distributed() and (here := current_rank()) != made_for:
         raise FeedError(
             f"the feed was made for rank {made_for.rank} of {made_for.world_size}, before torch.distributed was set up; "
             f"this is rank {here.rank} of {here.world_size}. Make it afterwards (with Lightning, in train_dataloader()), "

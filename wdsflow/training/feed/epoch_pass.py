@@ -117,7 +117,7 @@ class EpochPass(Iterator[Any]):
             return None
         self._any_given = True
         self._last_given = ready.number + 1 == self._num_batches
-        self._position.give(epoch.number, ready.after, last=self._last_given)
+        self._position.count_batch(epoch.number, ready.after, last=self._last_given)
         tally, waited = self._feed.tally, self._wait.seconds
         self._progress.step(ready.samples, ready.number + 1, tally, waited)
         return ready
@@ -128,4 +128,4 @@ class EpochPass(Iterator[Any]):
         self._position.end(epoch.number)
         if not self._feed.recipe.trains and not self._any_given:
             # OpenCLIP's evaluation would fail on an empty list, and the other ranks would hang.
-            raise self._wait.no_batch(epoch.run, epoch.number)
+            raise self._wait.send_no_batch_error(epoch.run, epoch.number)

@@ -14,7 +14,7 @@ from wdsflow.memory.shared_budget import SharedBudget
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.ranks import decoders_for, start_method
 from wdsflow.training.sample_tasks import StreamKey
-from wdsflow.training.stalls.field_fixes import argument, command, processes_named
+from wdsflow.training.stalls.field_fixes import argument_name, process_count_name, rerun_command
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.tokenized_captions import TokenizedCaptions
 from wdsflow.training.workers.decoders import Decoders
@@ -29,7 +29,7 @@ from .epoch.epoch_run import EpochRun
 from .epoch.planned_ahead import PlannedAhead
 from .epoch.planner import Planner
 from .epoch.stream import Stream
-from .memory_shares import Shares, TooLittleFeedMemory, shares
+from .memory_shares import MemoryShares, TooLittleFeedMemory, divide_memory
 from .recipe import FeedRecipe
 
 # Samples of a chunk.
@@ -65,7 +65,7 @@ class Feed:
         )
         self._tokens = [TokenizedCaptions(source.tokenizer) for source in recipe.sources]
         for source in recipe.sources:
-            source.catalog.hurt = self.tally.hurt
+            source.catalog.on_damage = self.tally.add_damage
         # Image headers are checked before Pillow decodes: its warnings would only repeat that.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
         cache = recipe.cache
@@ -73,21 +73,21 @@ class Feed:
         # The latest one.
         self.run: EpochRun | None = None
         # The epoch after that of the run, once its streams are read ahead.
-        self._ahead: PlannedAhead | None = None
+        self._planned_epoch: PlannedAhead | None = None
 
-    def limits(self) -> dict[str, int]:
+    def memory_limits(self) -> dict[str, int]:
         """Return the limits of memory that the order of samples depends on, for a state."""
         if self.recipe.order.global_order:
             return {"stream_bytes": self.shuffle_bytes}
         return {"shuffle_bytes": self.shuffle_bytes, "largest": self.largest}
 
-    def set_limits(self, state: Mapping[str, Any]) -> None:
+    def set_memory_limits(self, state: Mapping[str, Any]) -> None:
         """Use the limits of a state.
 
         With another amount of memory the order of samples would differ, and with other decoders
         other samples would be refused.
         """
-        self._drop_ahead()
+        self._drop_planned_epoch()
         if self.recipe.order.global_order:
             self.shuffle_bytes = int(state["stream_bytes"])
             return
@@ -99,7 +99,7 @@ class Feed:
         if self._cache_plan is not None:
             self._cache_plan.begin(epoch)
         # Before the run begins: in a short epoch, its thread soon plans the next one.
-        ahead = self._taken_ahead(epoch, begin)
+        ahead = self._take_planned_epoch(epoch, begin)
         plan = partial(self._planner, epoch, begin) if ahead is None else ahead.begin
         try:
             self.run = EpochRun(
@@ -119,13 +119,13 @@ class Feed:
         if self.run is not None:
             self.run.close()
             self.run = None
-        self._drop_ahead()
+        self._drop_planned_epoch()
         if self._cache_plan is not None:
             self._cache_plan.close()
 
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return the seconds of processor time that the decoders of this epoch have taken."""
-        return 0.0 if self.run is None else self.run.decoders.cpu()
+        return 0.0 if self.run is None else self.run.decoders.cpu_seconds()
 
     def abandon(self) -> None:
         """End the threads and processes soon.
@@ -134,8 +134,8 @@ class Feed:
         """
         if self.run is not None and self.run.owner == os.getpid():
             self.run.abandon()
-            if self._ahead is not None:
-                self._ahead.abandon()
+            if self._planned_epoch is not None:
+                self._planned_epoch.abandon()
 
     def _limit_images(self, largest: int) -> None:
         """Refuse images that take more than ``largest`` bytes while they are decoded."""
@@ -147,7 +147,7 @@ class Feed:
         parts = 1 if recipe.recognised else max(1, recipe.processes)
         for source in recipe.sources:
             if source.images is not None:
-                source.images.limit(largest // parts)
+                source.images.limit_memory(largest // parts)
 
     def _begin_decoding(self, epoch: int) -> Decoders:
         recipe = self.recipe
@@ -191,7 +191,7 @@ class Feed:
                 source.columns.at_epoch(epoch, recipe.seed),
                 tokens,
                 self.largest,
-                processes_named(recipe.options, recognised=recipe.recognised),
+                process_count_name(recipe.options, recognised=recipe.recognised),
                 source.join,
                 shards=shards,
                 hold=None if budget is None else budget.hold,
@@ -236,24 +236,26 @@ class Feed:
         # server.
         if recipe.options.allow_pipe:
             return
-        self._drop_ahead()
+        self._drop_planned_epoch()
         # Its errors are raised when it begins, and is planned again.
         with contextlib.suppress(Exception):
-            self._ahead = PlannedAhead(epoch, partial(self._planner, epoch, EpochPosition()))
+            self._planned_epoch = PlannedAhead(
+                epoch, partial(self._planner, epoch, EpochPosition())
+            )
 
-    def _taken_ahead(self, epoch: int, begin: EpochPosition) -> PlannedAhead | None:
+    def _take_planned_epoch(self, epoch: int, begin: EpochPosition) -> PlannedAhead | None:
         """Return the planned epoch if it is this one, from its beginning; otherwise drop it."""
-        ahead = self._ahead
+        ahead = self._planned_epoch
         if ahead is not None and ahead.epoch == epoch and begin == EpochPosition():
-            self._ahead = None
+            self._planned_epoch = None
             return ahead
-        self._drop_ahead()
+        self._drop_planned_epoch()
         return None
 
-    def _drop_ahead(self) -> None:
-        if self._ahead is not None:
-            self._ahead.close()
-            self._ahead = None
+    def _drop_planned_epoch(self) -> None:
+        if self._planned_epoch is not None:
+            self._planned_epoch.close()
+            self._planned_epoch = None
 
     def _stream(
         self,
@@ -281,7 +283,7 @@ class Feed:
             draws=order.shards if order.endless else None,
         )
 
-    def _share(self) -> "Shares":
+    def _share(self) -> "MemoryShares":
         """Return the parts of the memory. Raises ValueError if there is too little."""
         options = self.recipe.options
         shapes = [source.shape for source in self.recipe.sources if source.shape is not None]
@@ -290,7 +292,7 @@ class Feed:
         # Decoders make uint8 of known transforms.
         bytes_made = values if self.recipe.recognised else bytes_of_sample
         try:
-            return shares(
+            return divide_memory(
                 options.memory_bytes,
                 batch=self.recipe.batch_size,
                 sample=bytes_of_sample,
@@ -300,6 +302,8 @@ class Feed:
                 streams=self.recipe.order.streams,
             )
         except TooLittleFeedMemory as error:
-            more = command(options, memory=f"{-(-error.least // _MEBIBYTE)}MiB")
-            fixes = f"  more memory: {more}\n  smaller batches: {argument(options, 'batch_size')}"
+            more = rerun_command(options, memory=f"{-(-error.least // _MEBIBYTE)}MiB")
+            fixes = (
+                f"  more memory: {more}\n  smaller batches: {argument_name(options, 'batch_size')}"
+            )
             raise ValueError(f"{error}\nTo fix it:\n{fixes}") from None

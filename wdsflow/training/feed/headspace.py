@@ -31,7 +31,7 @@ _BUSY = 0.7
 class Headspace:
     """The result, for one rank.
 
-    ``fed``, ``free``: seconds of a batch with the feed, and without its cost. ``cpu``: seconds of
+    ``fed``, ``free``: seconds of a batch with the feed, and without its cost. ``cpu_seconds``: of
     processor time that decoders take for a batch. ``decoders``: how many there are, of ``cores``
     for this rank.
     """
@@ -39,39 +39,39 @@ class Headspace:
     batches: int
     fed: float
     free: float
-    cpu: float
+    cpu_seconds: float
     decoders: int
     cores: int
 
     @property
-    def waits(self) -> float:
+    def wait_share(self) -> float:
         """The share of the time that training waits for data."""
         return max(0.0, 1.0 - self.free / self.fed)
 
     @property
-    def needed(self) -> int:
+    def decoders_needed(self) -> int:
         """The decoders that keep up with training."""
-        return max(1, math.ceil(self.cpu / self.free))
+        return max(1, math.ceil(self.cpu_seconds / self.free))
 
     def __str__(self) -> str:
         times = f"{1000 * self.fed:,.3g} ms a batch, {1000 * self.free:,.3g} ms if data cost nothing ({self.batches} batches)"
-        if self.waits < _LITTLE:
-            return f"training waits {self.waits:.1%} of the time for data: {times}. The feed is fast enough"
-        start = f"training waits {self.waits:.0%} of the time for data: {times}. "
-        one = f"{self.needed} core{'s' * (self.needed != 1)}"
-        if self.cpu < _BUSY * self.fed * self.decoders:
-            busy = f"Decoders work {self.cpu / self.fed / self.decoders:.0%} of the time"
+        if self.wait_share < _LITTLE:
+            return f"training waits {self.wait_share:.1%} of the time for data: {times}. The feed is fast enough"
+        start = f"training waits {self.wait_share:.0%} of the time for data: {times}. "
+        one = f"{self.decoders_needed} core{'s' * (self.decoders_needed != 1)}"
+        if self.cpu_seconds < _BUSY * self.fed * self.decoders:
+            busy = f"Decoders work {self.cpu_seconds / self.fed / self.decoders:.0%} of the time"
             return f"{start}{busy}: reading the shards, or joining batches in the training process, is the bound"
-        if self.needed > self.cores:
+        if self.decoders_needed > self.cores:
             have = f"{self.cores} {'is' if self.cores == 1 else 'are'} there"
             return f"{start}Decoding is the bound: {one} would do, {have} for this rank; smaller images or less augmentation help"
-        return f"{start}Decoding is the bound: {one} would do, with decoders={self.needed} instead of {self.decoders}"
+        return f"{start}Decoding is the bound: {one} would do, with decoders={self.decoders_needed} instead of {self.decoders}"
 
 
-def measured(
+def measure_headspace(
     batches: Iterator[Any],
     count: int,
-    cpu: Callable[[], float],
+    cpu_seconds: Callable[[], float],
     decoders: int,
     cores: int,
     done: Callable[[Headspace], None],
@@ -80,19 +80,19 @@ def measured(
 
     The repeated batches are a few of the first ones.
 
-    ``cpu`` returns the processor time of the decoders so far. Of an epoch that is shorter, all
-    batches are measured.
+    ``cpu_seconds`` returns the processor time of the decoders so far. Of an epoch that is shorter,
+    all batches are measured.
     """
     kept: list[Any] = []
     seen, begun, work = 0, 0.0, 0.0
     for number, batch in enumerate(islice(batches, count + _WARM)):
         if number == _WARM:
-            begun, work = _now(), cpu()
+            begun, work = _synchronized_time(), cpu_seconds()
         if len(kept) < _KEPT:
             kept.append(batch)
         seen = number + 1
         yield batch
-    fed, work = _now() - begun, cpu() - work
+    fed, work = _synchronized_time() - begun, cpu_seconds() - work
     counted = seen - _WARM
     if counted < 1:
         raise ValueError(
@@ -100,13 +100,13 @@ def measured(
         )
     for number, batch in enumerate(islice(cycle(kept), counted + _WARM)):
         if number == _WARM:
-            begun = _now()
+            begun = _synchronized_time()
         yield batch
-    free = max(_now() - begun, 1e-9)
+    free = max(_synchronized_time() - begun, 1e-9)
     done(Headspace(counted, fed / counted, free / counted, work / counted, decoders, cores))
 
 
-def _now() -> float:
+def _synchronized_time() -> float:
     """Return the time, after the device has done what it was asked for."""
     if uses_cuda():
         torch.cuda.synchronize()

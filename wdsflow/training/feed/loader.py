@@ -14,7 +14,7 @@ import torch
 
 from wdsflow.training.feed_options import FeedStopped, whole_number
 from wdsflow.training.ranks import cores_for_rank
-from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.stalls.loss_tally import log_or_print
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import StallError, rank_name
 from wdsflow.training.stalls.watchdog import Watchdog
@@ -24,7 +24,7 @@ from .callers import check_caller, check_process
 from .epoch.batch_wait import BatchWait
 from .epoch_pass import EpochPass, StartedEpoch
 from .feed import Feed
-from .headspace import Headspace, measured
+from .headspace import Headspace, measure_headspace
 from .recipe import FeedRecipe
 from .resume.position import FeedPosition
 
@@ -52,7 +52,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._identity = identity
         self._feed = Feed(recipe)
         self.tally = self._feed.tally
-        self._position = FeedPosition(recipe, identity, epoch, self._feed.limits)
+        self._position = FeedPosition(recipe, identity, epoch, self._feed.memory_limits)
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         self._progress = _progress(recipe)
         self._wait = BatchWait(recipe, self.tally, self._progress, self._watchdog)
@@ -159,7 +159,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         if self._feed.run is not None:
             # A batch of its position would replace that of the state.
             self._feed.run.close()
-        self._feed.set_limits(loaded)
+        self._feed.set_memory_limits(loaded)
 
     def headspace(self, batches: int = 50) -> Iterator[Any]:
         """Yield batches of the next epoch, then repeat a few of them as often.
@@ -173,12 +173,16 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
         def done(result: Headspace) -> None:
             self.headroom = result
-            say(logging.INFO, f"headspace of {rank_name(*self._recipe.job_rank)}: {result}")
+            log_or_print(
+                logging.INFO, f"headspace of {rank_name(*self._recipe.job_rank)}: {result}"
+            )
 
         given = iter(self)
         feed = self._feed
         try:
-            yield from measured(given, batches, feed.cpu, feed.decoders, cores_for_rank(), done)
+            yield from measure_headspace(
+                given, batches, feed.cpu_seconds, feed.decoders, cores_for_rank(), done
+            )
         finally:
             if feed.run is not None:
                 feed.run.close()
@@ -212,7 +216,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             return StartedEpoch(number, self._feed.start(number, position), before)
         except FeedStopped as error:
             self._wait.listen()
-            raise self._wait.of_this_rank(error) from error.__cause__
+            raise self._wait.send_as_this_rank(error) from error.__cause__
 
 
 def _progress(recipe: FeedRecipe) -> Progress:

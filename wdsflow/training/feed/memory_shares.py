@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from wdsflow.training.ranks import ranks_here
+from wdsflow.training.ranks import local_ranks
 
 # One in training, one ready, one being made.
 _BATCHES = 3
@@ -23,7 +23,7 @@ class TooLittleFeedMemory(ValueError):
         self.least = least
 
 
-class Shares(NamedTuple):
+class MemoryShares(NamedTuple):
     """How the memory of a feed is divided, in bytes.
 
     ``shuffle``: raw content in the shuffle buffer of a stream. ``raw``: of samples that are being
@@ -37,7 +37,7 @@ class Shares(NamedTuple):
     ahead: int
 
 
-def shares(
+def divide_memory(
     memory: int | None,
     *,
     batch: int,
@@ -46,7 +46,7 @@ def shares(
     decoders: int,
     chunk: int,
     streams: int,
-) -> Shares:
+) -> MemoryShares:
     """Divide ``memory`` bytes.
 
     None selects a sensible amount, at most half of this machine's share.
@@ -62,7 +62,7 @@ def shares(
     if memory is None:
         from wdsflow.memory.bounds import host_memory
 
-        free = max(0, min(_DEFAULT, host_memory().total // 2 // ranks_here() - fixed))
+        free = max(0, min(_DEFAULT, host_memory().total // 2 // local_ranks() - fixed))
         memory = max(least + most_ahead * made, fixed + free)
     else:
         free = max(0, memory - fixed)
@@ -74,7 +74,7 @@ def shares(
     at_least = decoders * chunk
     ahead = min(most_ahead, at_least + remaining // 4 // max(made, 1))
     remaining -= max(0, ahead - at_least) * made + shuffle + raw
-    return Shares(
+    return MemoryShares(
         decode=_LEAST_DECODE + max(0, remaining),
         shuffle=max(_LEAST_RAW, shuffle // max(1, streams)),
         raw=max(_LEAST_RAW, raw),

@@ -23,7 +23,7 @@ LATEST = "epoch_latest.pt"
 _NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
 
 
-def capture(device: str | None = None) -> dict[str, Any]:
+def capture_random_states(device: str | None = None) -> dict[str, Any]:
     """Return the random states of Python, numpy, torch and the device.
 
     They can be loaded with ``weights_only=True``.
@@ -46,8 +46,8 @@ def capture(device: str | None = None) -> dict[str, Any]:
     return states
 
 
-def restore(states: dict[str, Any], device: str | None = None) -> None:
-    """Set the random generators to the states that ``capture`` returned.
+def restore_random_states(states: dict[str, Any], device: str | None = None) -> None:
+    """Set the random generators to the states that ``capture_random_states`` returned.
 
     A device without a captured state keeps its own.
     """
@@ -82,14 +82,14 @@ class CheckpointPosition:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedFeed:
     """The entry of the feed in a checkpoint."""
 
     position: CheckpointPosition
     # {"feed": the loader's state, "random": states of the generators}
     ranks: list[dict[str, Any]]
 
-    def of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
+    def states_of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
         """Return the states of a rank. Raises ResumeError if the number of ranks differs."""
         if len(self.ranks) != world_size:
             written = how_many(len(self.ranks), "rank")
@@ -103,7 +103,7 @@ class Saved:
         return {"version": 1, "position": asdict(self.position), "ranks": self.ranks}
 
 
-def saved_in(checkpoint: object) -> Saved | None:
+def saved_feed(checkpoint: object) -> SavedFeed | None:
     """Return the feed's entry in a loaded checkpoint.
 
     None if the checkpoint was written without wdsflow.
@@ -115,10 +115,10 @@ def saved_in(checkpoint: object) -> Saved | None:
         raise ResumeError(
             f"the checkpoint is of a newer wdsflow (version {entry.get('version')} of its entry)"
         )
-    return Saved(CheckpointPosition(**entry["position"]), list(entry["ranks"]))
+    return SavedFeed(CheckpointPosition(**entry["position"]), list(entry["ranks"]))
 
 
-def save(checkpoint: object, path: Path) -> None:
+def save_checkpoint(checkpoint: object, path: Path) -> None:
     """Write a checkpoint atomically and sync it. Raises OSError, which names ``path``."""
     # A hidden name sorts before all checkpoints, in case a remote copy of the folder keeps it.
     with writing(path, hidden=True) as file, open(file, "wb", closefd=False) as stream:
@@ -129,7 +129,7 @@ def save(checkpoint: object, path: Path) -> None:
             raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 
-def tidy(newest: Path) -> None:
+def remove_older_checkpoints(newest: Path) -> None:
     """Remove checkpoints from within epochs that are older than ``newest``, in its folder.
 
     OpenCLIP or wdsflow wrote ``newest``.

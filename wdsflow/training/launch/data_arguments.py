@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.text.secrets import redact
 
-from .replaced_names import replaced
+from .replaced_names import replace_name
 
 if TYPE_CHECKING:
     from .resume import GetData
@@ -40,10 +40,10 @@ class DataArguments:
                     setattr(args, name, redact(value))
             return args
 
-        with replaced(main, "parse_args", parse_args):
+        with replace_name(main, "parse_args", parse_args):
             yield
 
-    def restored(self, get_data: "GetData") -> "GetData":
+    def with_given_arguments(self, get_data: "GetData") -> "GetData":
         """Return ``get_data`` with the arguments as they were given."""
 
         def exact(args: Namespace, *rest: object, **named: object) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.shards.cache.shard_cache import shared_cache
 from wdsflow.shards.source.base import local_folder
 from wdsflow.training.feed_options import FeedOptions, NoOpenClip
-from wdsflow.training.ranks import connect, rank_and_world
-from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.ranks import connect_board, rank_and_world
+from wdsflow.training.stalls.loss_tally import log_or_print
 from wdsflow.training.stalls.progress_text import cache_line
 
-from .replaced_names import replaced
+from .replaced_names import replace_name
 
 if TYPE_CHECKING:
     from .resume import GetData
@@ -32,7 +32,7 @@ _PATIENCE = timedelta(minutes=2)
 _FAREWELL = 5.0
 
 
-def parse(argv: Sequence[str]) -> Any:
+def parse_openclip_arguments(argv: Sequence[str]) -> Any:
     """Return open_clip_train's parsed arguments.
 
     Its parser reports errors and exits with 2. Raises NoOpenClip.
@@ -71,19 +71,19 @@ def launch(
         FeedError: these arguments cannot be fed.
         StallError: training would hang.
     """
-    parse(argv)
+    parse_openclip_arguments(argv)
     try:
         main = importlib.import_module("open_clip_train.main")
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
     from .data_arguments import DataArguments
-    from .resume import HeadspaceDone, ResumedRun
+    from .resume import HeadspaceDone, PatchedRun
 
     data = DataArguments()
-    feed = data.restored(get_data or _feed(options or FeedOptions()))
-    run = ResumedRun(main, feed, checkpoint_every, headspace=headspace)
+    feed = data.with_given_arguments(get_data or _feed(options or FeedOptions()))
+    run = PatchedRun(main, feed, checkpoint_every, headspace=headspace)
     try:
-        with run.installed(), data.redacted(main), shared(main, refused):
+        with run.installed(), data.redacted(main), share_decision(main, refused):
             result = main.main(list(argv))
         _report_cache(options or FeedOptions())
     except HeadspaceDone:
@@ -114,20 +114,20 @@ def _report_cache(options: FeedOptions) -> None:
         return
     cache = shared_cache(local_folder(options.cache), options.cache_bytes or 0)
     if cache is not None:
-        say(logging.INFO, f"feed: in all epochs, {cache_line(cache.figures)}")
+        log_or_print(logging.INFO, f"feed: in all epochs, {cache_line(cache.figures)}")
 
 
 class Refused(Exception):
     """The first rank refuses to train on these shards and has reported why."""
 
 
-def ends_others() -> bool:
+def launcher_ends_others() -> bool:
     """Return whether the launcher ends the other ranks when this one fails, as torchrun does."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager
-def shared(main: ModuleType, refused: bool) -> Iterator[None]:
+def share_decision(main: ModuleType, refused: bool) -> Iterator[None]:
     """Send the first rank's decision to all ranks of ``open_clip_train.main``.
 
     It is sent once the ranks are connected.
@@ -149,7 +149,7 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
             )
         return device
 
-    with replaced(main, "init_distributed_device", init_distributed_device):
+    with replace_name(main, "init_distributed_device", init_distributed_device):
         yield
 
 
@@ -157,13 +157,13 @@ def _decision(refused: bool) -> bool:
     """Return the first rank's decision; ``refused`` is its own."""
     # If the store does not answer, training begins.
     with suppress(RuntimeError):
-        board = connect()
+        board = connect_board()
         if board is None:
             return refused
         if board.rank:
-            refused = board.ask("decision", _PATIENCE) == "refused"
+            refused = board.wait_for_word("decision", _PATIENCE) == "refused"
         else:
-            board.tell("decision", "refused" if refused else "train")
+            board.set_word("decision", "refused" if refused else "train")
         if refused:
             board.acknowledge()
             until = time.monotonic() + _FAREWELL

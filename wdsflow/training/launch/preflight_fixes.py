@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.shell import escape
-from wdsflow.training.feed.subset.subset_advice import to_see_terms
+from wdsflow.training.feed.subset.subset_advice import terms_fix
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import (
     caption_fixes,
-    command,
     image_fixes,
-    inspect,
-    likely_image,
-    validate,
+    inspect_command,
+    likely_image_field,
+    rerun_command,
+    validate_command,
 )
 from wdsflow.validate.feed_verdict import STARVING
 from wdsflow.validate.finding import Finding, advice_text
@@ -68,7 +68,7 @@ def _field_fixes(
     lacks_caption = "caption" in absent
     caption_commands: list[str] = []
     if lacks_caption or not fatal_codes:
-        image = likely_image(names) if lacks_image else ""
+        image = likely_image_field(names) if lacks_image else ""
         note = ""
         if image:
             note = f"images may be in {escape(image, 40)}, "
@@ -88,9 +88,9 @@ def _share_fixes(context: Context, options: FeedOptions) -> Iterator[str]:
     arguments = context.arguments
     assert arguments is not None
     if options.ledger is not None and usable < arguments.batch_size * arguments.world_size:
-        yield to_see_terms(options, context.urls[0])
+        yield terms_fix(options, context.urls[0])
     if usable >= arguments.world_size:
-        yield f"one share for all workers: {command(options, schedule='balanced')}"
+        yield f"one share for all workers: {rerun_command(options, schedule='balanced')}"
 
 
 def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> It
         errors = [error for error in errors if error.code != "F101"]
     for repair, codes in sorted(fixes_of(errors), key=lambda fix: STARVING.isdisjoint(fix[1])):
         if repair.flags:
-            new_command = command(with_training_flags(options, repair.flags))
+            new_command = rerun_command(with_training_flags(options, repair.flags))
             yield f"{repair.note}: {new_command}"
         else:
             yield f"{repair_step(repair, codes).line}: {repair.command}"
@@ -120,6 +120,6 @@ def _look_at_shard(shards: Sequence[ShardEvidence]) -> str:
     """Return how to see what is wrong with shards of which no sample is usable."""
     for shard in shards:
         if shard.runs.head is not None:
-            return f"see what a sample holds: {inspect(shard.url)}"
+            return f"see what a sample holds: {inspect_command(shard.url)}"
     # The shards may end within their first samples.
-    return f"no shard has a whole sample: fetch them again; to see what is wrong: {validate(shards[0].url)}"
+    return f"no shard has a whole sample: fetch them again; to see what is wrong: {validate_command(shards[0].url)}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.text.words import how_many
-from wdsflow.training.stalls.field_fixes import command, wrong_names
+from wdsflow.training.stalls.field_fixes import json_names_problem, rerun_command
 from wdsflow.validate.advice.repair_advice import advise_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.advice.settle import settle
@@ -40,7 +40,7 @@ def result_of(judged: JudgedData, head: str, seconds: float) -> Preflight:
     preview = preview_json(judged, [finding.code for finding in fatal])
     wrong = ""
     if preview and not fatal:
-        wrong = wrong_names(judged.captions, preview)
+        wrong = json_names_problem(judged.captions, preview)
     if wrong:
         report = _without_captions(report)
     (verdict,) = report.verdicts
@@ -101,7 +101,7 @@ def _accepted(summary: str, judged: JudgedData, report: Report) -> str:
     if judged.options.dry_run:
         # The report is shown.
         return line
-    return f"{line}, see: {command(judged.options, '--dry-run')}"
+    return f"{line}, see: {rerun_command(judged.options, '--dry-run')}"
 
 
 def _refused_lines(
@@ -124,6 +124,6 @@ def _refused_lines(
         lines.append(f"and {len(fatal) - _MOST_FINDINGS:,} more")
     fixes = fixes_for(judged, report, preview, fatal)
     if not options.dry_run:
-        fixes.append(f"full report: {command(options, '--dry-run')}")
-        fixes.append(f"to train without this check: {command(options, '--no-preflight')}")
+        fixes.append(f"full report: {rerun_command(options, '--dry-run')}")
+        fixes.append(f"to train without this check: {rerun_command(options, '--no-preflight')}")
     return [*lines, *(f"  {fix}" for fix in fixes)]

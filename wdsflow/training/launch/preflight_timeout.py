@@ -11,7 +11,7 @@ import psutil
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import rerun_command
 
 # Checks in the time that a preflight may be idle.
 _TICKS = 4
@@ -24,21 +24,21 @@ _BYTES = 16 << 10
 Begin = Callable[..., Callable[[ShardEvidence], None] | None]
 
 
-class _Life:
+class _ProcessActivity:
     """The work of this process and its children, without that of the measurement."""
 
     def __init__(self) -> None:
         # Bytes read for measuring.
         self._me, self._measuring = psutil.Process(), 0
-        self.seconds, self.read = self._now()
+        self.seconds, self.read = self._measure()
 
-    def works(self, tick: float) -> bool:
+    def has_worked(self, tick: float) -> bool:
         """Return whether there was work since the last call, ``tick`` seconds ago."""
         before = self.seconds, self.read
-        self.seconds, self.read = self._now()
+        self.seconds, self.read = self._measure()
         return self.seconds - before[0] > _WORK * tick or abs(self.read - before[1]) > _BYTES
 
-    def _now(self) -> tuple[float, int]:
+    def _measure(self) -> tuple[float, int]:
         start = _read(self._me)
         seconds, read = 0.0, 0
         for process in (self._me, *self._me.children(recursive=True)):
@@ -57,9 +57,7 @@ def _read(process: psutil.Process) -> int:
 
 
 @contextmanager
-def ended_if_idle(
-    options: FeedOptions, begin: Begin, show: Callable[[str], None]
-) -> Iterator[Begin]:
+def end_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None]) -> Iterator[Begin]:
     """Yield ``begin`` for the preflight, and end this process if it is idle.
 
     It ends with status 1, after a call of ``show(message)``.
@@ -84,9 +82,9 @@ def ended_if_idle(
 
     def watch() -> None:
         tick, idle = options.stall_after / _TICKS, 0
-        life, before = _Life(), done
+        life, before = _ProcessActivity(), done
         while not over.wait(tick):
-            idle = 0 if life.works(tick) or done > before else idle + 1
+            idle = 0 if life.has_worked(tick) or done > before else idle + 1
             before = done
             if idle == _TICKS and not over.is_set():
                 nothing = f"{done:,} of {total:,} shards were read, then nothing came for {options.stall_after:g} s"
@@ -105,6 +103,6 @@ def ended_if_idle(
 
 
 def _message(what: str, options: FeedOptions) -> str:
-    blind = command(options, "--no-preflight")
-    longer = command(options, stall_after=f"{10 * options.stall_after:g}")
+    blind = rerun_command(options, "--no-preflight")
+    longer = rerun_command(options, stall_after=f"{10 * options.stall_after:g}")
     return f"preflight: {what}\nTo fix it:\n  see which shard hangs: {blind}\n  if data is slow and does come, wait longer: {longer}"

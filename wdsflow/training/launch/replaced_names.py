@@ -6,7 +6,7 @@ from types import ModuleType
 
 
 @contextmanager
-def replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
+def replace_name(module: ModuleType, name: str, value: object) -> Iterator[None]:
     """Give a name of a module another value for the time of a block."""
     original = getattr(module, name)
     setattr(module, name, value)

@@ -24,14 +24,14 @@ from wdsflow.training.launch.checkpoints import (
     ENTRY,
     LATEST,
     CheckpointPosition,
-    Saved,
-    save,
-    saved_in,
-    tidy,
+    SavedFeed,
+    remove_older_checkpoints,
+    save_checkpoint,
+    saved_feed,
 )
-from wdsflow.training.ranks import gathered
+from wdsflow.training.ranks import gather_from_ranks
 
-from .replaced_names import replaced
+from .replaced_names import replace_name
 
 GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class HeadspaceDone(FeedStopped):
     """A trial that measures how much training waits for data has ended."""
 
 
-class ResumedRun:
+class PatchedRun:
     """One run of open_clip_train.main with some of its parts replaced.
 
     ``every``: optimizer steps between checkpoints within epochs; None for none. ``headspace``: the
@@ -59,7 +59,7 @@ class ResumedRun:
         self._main, self._get_data, self._every, self._headspace = main, get_data, every, headspace
         self._loop: Callable[..., object] = main.train_one_epoch
         self._evaluation: Callable[..., object] = main.evaluate
-        self._resumed: Saved | None = None
+        self._resumed: SavedFeed | None = None
         self._states: list[dict[str, Any]] = []
         self._args: Any = None
         self._infos: list[Any] = []
@@ -74,17 +74,17 @@ class ResumedRun:
 
         def load(*words: object, **named: object) -> object:
             checkpoint = original(*words, **named)
-            self._resumed = saved_in(checkpoint)
+            self._resumed = saved_feed(checkpoint)
             return checkpoint
 
         with ExitStack() as stack:
-            stack.enter_context(replaced(files, "pt_load", load))
+            stack.enter_context(replace_name(files, "pt_load", load))
             if hasattr(self._main, "pt_load"):
-                stack.enter_context(replaced(self._main, "pt_load", load))
-            stack.enter_context(replaced(self._main, "get_data", self._data))
-            stack.enter_context(replaced(self._main, "train_one_epoch", self._train_one_epoch))
-            stack.enter_context(replaced(self._main, "evaluate", self._evaluate))
-            stack.enter_context(replaced(self._main, "torch", _Saving(self)))
+                stack.enter_context(replace_name(self._main, "pt_load", load))
+            stack.enter_context(replace_name(self._main, "get_data", self._get_feed_data))
+            stack.enter_context(replace_name(self._main, "train_one_epoch", self._train_one_epoch))
+            stack.enter_context(replace_name(self._main, "evaluate", self._evaluate))
+            stack.enter_context(replace_name(self._main, "torch", _TorchWithAtomicSave(self)))
             yield
 
     def close(self) -> None:
@@ -101,9 +101,9 @@ class ResumedRun:
         """Add the state of the feed to OpenCLIP's checkpoint at the end of an epoch."""
         if self._position is None or not self._states:
             return checkpoint
-        return {**checkpoint, ENTRY: Saved(self._position, self._states).entry()}
+        return {**checkpoint, ENTRY: SavedFeed(self._position, self._states).entry()}
 
-    def _data(self, args: Any, *rest: object, **named: object) -> dict[str, Any]:
+    def _get_feed_data(self, args: Any, *rest: object, **named: object) -> dict[str, Any]:
         self._args = args
         if self._every is not None and (why := why_no_checkpoints(args)):
             raise ResumeError(f"--checkpoint-every is not possible: {why}")
@@ -112,7 +112,7 @@ class ResumedRun:
         except FeedStopped:
             raise
         except (ValueError, AssertionError, OSError) as error:
-            if not _is_ours(error):
+            if not _is_from_wdsflow(error):
                 raise
             raise FeedError(
                 "\n  ".join(filter(None, [str(error), getattr(error, "hint", "")]))
@@ -127,14 +127,14 @@ class ResumedRun:
                     "--checkpoint-every works only with shards (--dataset-type webdataset)"
                 )
             if self._resumed is not None:
-                self._go_on(self._resumed)
+                self._resume_from(self._resumed)
         return data
 
-    def _go_on(self, saved: Saved) -> None:
+    def _resume_from(self, saved: SavedFeed) -> None:
         """Set the feed to the position of a checkpoint."""
         within = saved.position.batch > 0
         try:
-            state = saved.of_rank(int(self._args.rank), int(self._args.world_size))
+            state = saved.states_of_rank(int(self._args.rank), int(self._args.world_size))
             if (state["feed"] is None) == hasattr(self.loader, "load_state_dict"):
                 then, now = (
                     ("other data", "shards") if state["feed"] is None else ("shards", "other data")
@@ -180,7 +180,9 @@ class ResumedRun:
 
         def restore() -> None:
             if resumed is not None:
-                checkpoints.restore(resumed.ranks[int(self._args.rank)]["random"], loop.args.device)
+                checkpoints.restore_random_states(
+                    resumed.ranks[int(self._args.rank)]["random"], loop.args.device
+                )
 
         feed = hasattr(self.loader, "state_dict")
         # Other loaders shuffle by the global generators when they begin an epoch.
@@ -188,48 +190,52 @@ class ResumedRun:
             restore()
         begun = restore if feed else lambda: None
         batches = self.loader.headspace if self._headspace else None
-        steps = Steps(self.loader, first, begun, lambda number: self._done(loop, number), batches)
-        with counted(self._loop, steps):
+        steps = StepCounter(
+            self.loader, first, begun, lambda number: self._after_batch(loop, number), batches
+        )
+        with count_steps(self._loop, steps):
             result = self._loop(*words, **named)
         if self._headspace:
             raise HeadspaceDone
-        self._end(loop)
+        self._after_epoch(loop)
         return result
 
     def _evaluate(self, *words: object, **named: object) -> object:
         """Evaluate, then restore the random generators: a resumed run skips earlier evaluations."""
-        before = checkpoints.capture(self._args.device)
+        before = checkpoints.capture_random_states(self._args.device)
         try:
             return self._evaluation(*words, **named)
         finally:
-            checkpoints.restore(before, self._args.device)
+            checkpoints.restore_random_states(before, self._args.device)
 
-    def _done(self, loop: Loop, batches: int) -> None:
+    def _after_batch(self, loop: Loop, batches: int) -> None:
         accumulated, length = int(loop.args.accum_freq), int(self.loader.num_batches)
         if self._every is None or batches % accumulated or batches >= length:
             return
         step = (length // accumulated) * loop.epoch + batches // accumulated
         if step % self._every == 0:
-            self._write(
-                loop, CheckpointPosition(loop.epoch, batches, step), gathered(self._state())
+            self._write_checkpoint(
+                loop,
+                CheckpointPosition(loop.epoch, batches, step),
+                gather_from_ranks(self._state()),
             )
 
-    def _end(self, loop: Loop) -> None:
+    def _after_epoch(self, loop: Loop) -> None:
         """Keep the state of the feed for OpenCLIP's checkpoint of this epoch.
 
         If OpenCLIP saves none and one is due, save one.
         """
         steps = int(self.loader.num_batches) // int(loop.args.accum_freq)
         self._position = CheckpointPosition(loop.epoch + 1, 0, steps * (loop.epoch + 1))
-        self._states = gathered(self._state())
+        self._states = gather_from_ranks(self._state())
         if (
             self._every is not None
             and self._position.step % self._every == 0
             and not saves_at(loop.args, loop.epoch + 1)
         ):
-            self._write(loop, self._position, self._states)
+            self._write_checkpoint(loop, self._position, self._states)
 
-    def _write(
+    def _write_checkpoint(
         self, loop: Loop, position: CheckpointPosition, states: list[dict[str, Any]]
     ) -> None:
         checkpoint = loop.checkpoint()
@@ -238,22 +244,25 @@ class ResumedRun:
         path = Path(loop.args.checkpoint_path) / (
             LATEST if loop.args.save_most_recent else position.file_name
         )
-        save({**checkpoint, "epoch": position.epoch, ENTRY: Saved(position, states).entry()}, path)
-        tidy(path)
+        save_checkpoint(
+            {**checkpoint, "epoch": position.epoch, ENTRY: SavedFeed(position, states).entry()},
+            path,
+        )
+        remove_older_checkpoints(path)
         _log.info("Saved %s after %d steps, in epoch %d", path, position.step, position.epoch)
 
     def _state(self) -> dict[str, Any]:
         feed = self.loader.state_dict() if hasattr(self.loader, "state_dict") else None
-        return {"feed": feed, "random": checkpoints.capture(self._args.device)}
+        return {"feed": feed, "random": checkpoints.capture_random_states(self._args.device)}
 
 
-class _Saving:
+class _TorchWithAtomicSave:
     """A torch for open_clip_train.main whose ``save`` is atomic.
 
     It also adds the state of the feed.
     """
 
-    def __init__(self, run: ResumedRun) -> None:
+    def __init__(self, run: PatchedRun) -> None:
         self._run = run
 
     def __getattr__(self, name: str) -> object:
@@ -270,11 +279,11 @@ class _Saving:
         ):
             torch.save(value, file, *words, **named)  # type: ignore[arg-type]
             return
-        save(self._run.with_state(value), Path(file))
-        tidy(Path(file))
+        save_checkpoint(self._run.with_state(value), Path(file))
+        remove_older_checkpoints(Path(file))
 
 
-def _is_ours(error: BaseException) -> bool:
+def _is_from_wdsflow(error: BaseException) -> bool:
     """Return whether wdsflow raised an error, so that its message is complete."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -283,7 +292,7 @@ def _is_ours(error: BaseException) -> bool:
     return bool(str(error)) and raised_in.startswith("wdsflow.")
 
 
-class Steps:
+class StepCounter:
     """Replaces ``enumerate`` in OpenCLIP's loop: counts the batches of one loader from ``first``.
 
     The loop computes the step, the learning rate and its log lines from this number, so a resumed
@@ -330,7 +339,7 @@ class Steps:
 
 
 @contextmanager
-def counted(function: Callable[..., object], steps: Steps) -> Iterator[None]:
+def count_steps(function: Callable[..., object], steps: StepCounter) -> Iterator[None]:
     """Replace ``enumerate`` in the module of ``function`` by ``steps`` for the block.
 
     Raises RuntimeError if nothing was enumerated.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import rerun_command
 from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.training_flags import paired_flags, with_flags
 
@@ -17,7 +17,7 @@ class RunCommand(Invocation):
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that checks the shards with other flags of the training command."""
-        return command(with_training_flags(self.options, flags), "--dry-run")
+        return rerun_command(with_training_flags(self.options, flags), "--dry-run")
 
 
 def with_training_flags(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:

@@ -8,7 +8,7 @@ from wdsflow.joining.join_errors import JoinMismatch
 from wdsflow.joining.join_options import UnpairedJoin
 from wdsflow.joining.join_result import JoinResult
 from wdsflow.joining.joined_fields import JoinedFields
-from wdsflow.joining.joined_scan import JoinedScan, collecting
+from wdsflow.joining.joined_scan import JoinedScan, counting_progress
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import start
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
@@ -19,11 +19,11 @@ from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import Expansion, NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_sources import Captions, captions_for
 from wdsflow.text.shell import escape
-from wdsflow.training.feed.join.join_errors import refused_join
+from wdsflow.training.feed.join.join_errors import mismatch_error
 from wdsflow.training.feed.join.open_join import open_unchecked_join
 from wdsflow.training.feed.subset.subset_scan import scan_kept
 from wdsflow.training.feed_options import FeedOptions, JoinError, NothingKept, SubsetError
-from wdsflow.training.stalls.field_fixes import command, pipe_fixes
+from wdsflow.training.stalls.field_fixes import pipe_fixes, rerun_command
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
 from .preflight_outcome import Refusal
@@ -128,7 +128,7 @@ def _refuse_unused_weights(
     hints = []
     if not arguments.dataset_resampled:
         resampled = with_training_flags(options, ("--dataset-resampled",))
-        hints = [f"  with it: {command(resampled)}"]
+        hints = [f"  with it: {rerun_command(resampled)}"]
     # Without the name of the exception.
     _, _, why = begun.crash.partition(": ")
     raise Refusal(why, hints)
@@ -151,7 +151,7 @@ def _join_lines(join: JoinResult | None, options: FeedOptions, *, all_scanned: b
     try:
         join.check(options.join_ambiguous, all_shards=all_scanned)
     except JoinMismatch as error:
-        raise Refusal(str(refused_join(error, options)), nothing_read=False) from None
+        raise Refusal(str(mismatch_error(error, options)), nothing_read=False) from None
     return join.lines()
 
 
@@ -185,7 +185,7 @@ class _Scan:
             join = open_unchecked_join(self.options, captions, self.urls)
             data = arguments.train_data or ""
             scanned = self._scan_joined(data, join, self.progress)
-            if scanned.join is not None and scanned.join.resolve(self.urls):
+            if scanned.join is not None and scanned.join.withhold_ambiguous(self.urls):
                 # Ambiguous samples, which are known now, lose their rows.
                 scanned = self._scan_joined(data, join, None)
             return scanned
@@ -202,7 +202,7 @@ class _Scan:
         result = None
         if join is not None:
             result = JoinResult(join)
-            progress = collecting(result, progress)
+            progress = counting_progress(result, progress)
         if options.ledger is not None:
             shards, kept = scan_kept(
                 self.all_urls, self.urls, self._depth, options, data, progress, join
@@ -210,7 +210,7 @@ class _Scan:
             return _ScannedShards(shards, kept, result)
         functions: list[ScanOne] = [scan_shard] * len(self.urls)
         if join is not None:
-            functions = [JoinedScan(join.of(url)) for url in self.urls]
+            functions = [JoinedScan(join.for_shard(url)) for url in self.urls]
         shards = scan_shards(self.urls, self._depth, progress=progress, how=functions)
         return _ScannedShards(shards, join=result)
 

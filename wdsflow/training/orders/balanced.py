@@ -12,7 +12,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
-from .mixed_streams import MixedSource, MixedStreams, part_of
+from .mixed_streams import MixedSource, MixedStreams, runs_between
 from .order import EpochPosition, Order, OrderStep, in_order_of_time
 from .step_sizes import Last, StepSizes
 
@@ -119,7 +119,7 @@ class BalancedOrder(Order):
         for part, (start, stop) in enumerate(pairwise([*borders, self.length])):
             size = stop - start
             runs = self.mixed.runs(epoch, start, stop)
-            for run in part_of(runs, size * rank // ranks, size * (rank + 1) // ranks):
+            for run in runs_between(runs, size * rank // ranks, size * (rank + 1) // ranks):
                 for number, first, shard in self.mixed.shards_of_run(epoch, run):
                     time = part + max(0, first - (run.first or 0)) / run.samples
                     timed.setdefault((run.stream, number), (time, shard))
@@ -139,7 +139,7 @@ class BalancedOrder(Order):
             # The first ranks get one sample of the remainder each.
             first = number * share + min(number, remainder)
             count = share + (number < remainder)
-            own_runs = list(part_of(runs, first, first + count))
+            own_runs = list(runs_between(runs, first, first + count))
             yield OrderStep(own_runs, stop, repeated=rank >= served)
             start = stop
 

@@ -210,14 +210,14 @@ class MixedStreams:
             # The same in all epochs.
             random.Random(f"{self._seed} {source}").shuffle(order)
         count = min(self._most_streams, len(order))
-        streams = _dealt(order, count)
+        streams = _deal_in_turn(order, count)
         groups = _groups(count)
         if self._shuffled:
             rng = random.Random(f"{self._seed} {source} {epoch} {round_}")
             for group in groups:
                 shards = [shard for stream in streams[group] for shard in stream]
                 rng.shuffle(shards)
-                streams[group] = _dealt(shards, len(streams[group]))
+                streams[group] = _deal_in_turn(shards, len(streams[group]))
         lengths = np.array([sum(samples for _, samples in stream) for stream in streams], np.int64)
         lengths_of_groups = np.array([lengths[group].sum() for group in groups], np.int64)
         return DealtShards(streams, lengths, groups, lengths_of_groups)
@@ -234,12 +234,12 @@ def _groups(streams: int) -> list[slice]:
     return [slice(first, end) for first, end in pairwise(borders)]
 
 
-def _dealt(shards: Sequence[CountedShard], streams: int) -> list[list[CountedShard]]:
+def _deal_in_turn(shards: Sequence[CountedShard], streams: int) -> list[list[CountedShard]]:
     """Deal shards to streams in turn."""
     return [list(shards[number::streams]) for number in range(streams)]
 
 
-def part_of(runs: Sequence[StreamRun], start: int, stop: int) -> Iterator[StreamRun]:
+def runs_between(runs: Sequence[StreamRun], start: int, stop: int) -> Iterator[StreamRun]:
     """Yield the samples ``start`` to ``stop`` of runs in a row."""
     position = 0
     for run in runs:

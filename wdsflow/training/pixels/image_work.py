@@ -105,7 +105,7 @@ class ImageWork:
             None if transform is None else (3, *transform.size)
         )
 
-    def limit(self, budget: int) -> None:
+    def limit_memory(self, budget: int) -> None:
         """Refuse images that take more than ``budget`` bytes while they are decoded."""
         self._decode = replace(self._decode, budget=budget)
 
@@ -153,18 +153,18 @@ class ImageWork:
         transform = self._transform
         if transform is None:
             return self._run_preprocess(self._decode.decode(data, admit=admit), seed)
-        from .openclip_pixels import transformed
+        from .openclip_pixels import transform_image
 
-        return transformed(transform, self._decode, data, seed, admit)
+        return transform_image(transform, self._decode, data, seed, admit)
 
     def _run_preprocess(self, image: object, seed: int) -> object:
         from PIL import Image
 
         seed_generators(seed)
-        made, wrong, error = self._try(image)
+        made, wrong, error = self._preprocess_checked(image)
         if wrong:
             # A picture of noise shows whether the code or the image is faulty.
-            again = self._try(
+            again = self._preprocess_checked(
                 Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8))
             )
             always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(
@@ -173,7 +173,7 @@ class ImageWork:
             raise TransformError(f"it {wrong}", always=always) from error
         return made
 
-    def _try(self, image: object) -> tuple[object, str, BaseException | None]:
+    def _preprocess_checked(self, image: object) -> tuple[object, str, BaseException | None]:
         """Return the preprocessed image, its fault, and the raised error. Raises MemoryError."""
         assert self._preprocess is not None
         try:

@@ -15,7 +15,7 @@ from .transforms import RandomCrop, ResizeAndCrop
 from .whole_image import resize_whole
 
 
-def transformed(
+def transform_image(
     transform: ResizeAndCrop | RandomCrop,
     decode: Decode,
     data: bytes,

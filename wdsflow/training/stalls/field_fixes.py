@@ -42,7 +42,7 @@ _MOST = 8
 _SHOWN = 3
 
 
-def command(
+def rerun_command(
     options: FeedOptions, *flags: str, **changed: str | bool | tuple[str, ...] | None
 ) -> str:
     """Return the command of this run with all non-default options, some of them changed.
@@ -110,7 +110,7 @@ def pipe_fixes(options: FeedOptions, *flags: str) -> Iterator[str]:
 
     ``flags``: further flags.
     """
-    yield f"if it may run: {command(options, *flags, allow_pipe=True)}"
+    yield f"if it may run: {rerun_command(options, *flags, allow_pipe=True)}"
     yield NEED_NO_COMMAND
 
 
@@ -164,7 +164,7 @@ def _literal(name: str, value: object) -> str:
     return text
 
 
-def argument(options: FeedOptions, name: str) -> str:
+def argument_name(options: FeedOptions, name: str) -> str:
     """Return the user's name of an OpenCLIP argument.
 
     This is a flag, or an item of a custom loop's ``args``.
@@ -179,7 +179,7 @@ def argument(options: FeedOptions, name: str) -> str:
     return f'args["{name}"]'
 
 
-def processes_named(options: FeedOptions, *, recognised: bool) -> str:
+def process_count_name(options: FeedOptions, *, recognised: bool) -> str:
     """Return the user's name of the number of decoding processes.
 
     ``recognised``: the transform is one of OpenCLIP's.
@@ -188,16 +188,16 @@ def processes_named(options: FeedOptions, *, recognised: bool) -> str:
     ('FeedOptions(decoders=...)', '--workers')
     """
     if not recognised and not options.fields:
-        return argument(options, "workers")
+        return argument_name(options, "workers")
     return "--decoders" if options.argv else "FeedOptions(decoders=...)"
 
 
-def resumed(options: FeedOptions) -> str:
+def resume_command(options: FeedOptions) -> str:
     """Return the command that resumes training at its last checkpoint."""
     if options.fields:
         return "feed.load_state_dict(state)"
     if options.argv:
-        return f"{command(options)} --resume latest"
+        return f"{rerun_command(options)} --resume latest"
     return "dataloader.load_state_dict(state)"
 
 
@@ -214,15 +214,15 @@ def caption_fixes(
         member = "json" if "json" in names else "jsn"
         samples = sum(shard.samples for shard in peeked)
         share = f"{entry.strings:,} of {samples:,} checked samples"
-        fix = command(options, caption=_also(options, names, f"{member}:{name}"))
+        fix = rerun_command(options, caption=_after_requested(options, names, f"{member}:{name}"))
         yield f"captions are in {member}, {escape(name, 60)} ({share}): {fix}"
     text = _likeliest(names, [name for name in CAPTIONS if name not in _NOT_TEXT])
     if text:
-        fix = command(options, caption=_also(options, names, text))
+        fix = rerun_command(options, caption=_after_requested(options, names, text))
         yield f"captions may be in {escape(text, 40)}: {fix}"
 
 
-def _also(options: FeedOptions, names: Sequence[str], location: str) -> str:
+def _after_requested(options: FeedOptions, names: Sequence[str], location: str) -> str:
     """Return a location of captions, after the requested one if only these shards may lack that."""
     if options.caption is None or set(parse_captions(options.caption).members) & set(names):
         return location
@@ -231,12 +231,12 @@ def _also(options: FeedOptions, names: Sequence[str], location: str) -> str:
 
 def image_fixes(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
     """Yield the command that finds images under an unusual name."""
-    image = likely_image(names)
+    image = likely_image_field(names)
     if image:
-        yield f"images may be in {escape(image, 40)}: {command(options, image=image)}"
+        yield f"images may be in {escape(image, 40)}: {rerun_command(options, image=image)}"
 
 
-def likely_image(names: Sequence[str]) -> str:
+def likely_image_field(names: Sequence[str]) -> str:
     """Return the field that may hold images under an unusual name, "" if none does."""
     return _likeliest(names, IMAGES)
 
@@ -248,7 +248,7 @@ def requested_captions(options: FeedOptions) -> Captions | None:
     return parse_captions(options.caption or "txt")
 
 
-def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
+def json_names_problem(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
     """Return the problem if no JSON name for captions has text; "" if one has.
 
     It lists the names that exist.
@@ -300,16 +300,16 @@ def _likeliest(names: Sequence[str], usual: Sequence[str]) -> str:
     return min(ranked)[1] if ranked else ""
 
 
-def inspect(shard: Shard) -> str:
+def inspect_command(shard: Shard) -> str:
     """Return the command that shows whether a shard can be read."""
-    return _on_shard("inspect", shard)
+    return _shard_command("inspect", shard)
 
 
-def validate(shard: Shard) -> str:
+def validate_command(shard: Shard) -> str:
     """Return the command that reports what is wrong with a shard."""
-    return _on_shard("validate", shard)
+    return _shard_command("validate", shard)
 
 
-def _on_shard(command: str, shard: Shard) -> str:
+def _shard_command(command: str, shard: Shard) -> str:
     allowed = " --allow-pipe" if shard.startswith("pipe:") else ""
     return f"wdsflow {command} {quote(shard)}{allowed}"

@@ -8,9 +8,9 @@ from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.sample_tasks import Reading, Task
+from wdsflow.training.sample_tasks import HangingShard, Task
 
-from .field_fixes import inspect, resumed
+from .field_fixes import inspect_command, resume_command
 
 # Samples that are listed.
 _MOST = 8
@@ -18,11 +18,11 @@ _MOST = 8
 _SHOWN = 3
 
 
-class BusyWith(NamedTuple):
+class BusyDecoder(NamedTuple):
     """A decoder that has been at one sample for some time."""
 
     # "decoder 1 (process 4242)".
-    who: str
+    name: str
     # One; several if unknown which; none between two.
     tasks: Sequence[Task]
     seconds: float
@@ -31,10 +31,10 @@ class BusyWith(NamedTuple):
     # By a signal.
     stopped: bool = False
     # It is in the tokenizer.
-    tokens: bool = False
+    in_tokenizer: bool = False
 
 
-def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:
+def samples_text(tasks: Sequence[Task], *, in_tokenizer: bool = False) -> str:
     """Return the names of samples and their shards."""
     parts = []
     for shard, group in groupby(tasks[:_MOST], lambda task: task.ref.shard):
@@ -44,10 +44,10 @@ def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:
     text = f"{names} {', '.join(parts)}"
     if len(tasks) > _MOST:
         text += f" and {len(tasks) - _MOST:,} more"
-    return f"the tokens of {text}" if tokens else text
+    return f"the tokens of {text}" if in_tokenizer else text
 
 
-def without(task: Task) -> Iterator[str]:
+def exclusion_fix(task: Task) -> Iterator[str]:
     """Yield the command that writes a shard without one sample."""
     key, shard = task.ref.key, task.ref.shard
     if key.isprintable():
@@ -57,7 +57,7 @@ def without(task: Task) -> Iterator[str]:
         yield f"train on its shard without this sample: wdsflow filter {quote(shard)} {pipe}-o without --where {where}"
 
 
-def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
+def hanging_lines(busy: Sequence[BusyDecoder], reading: Sequence[HangingShard]) -> Iterator[str]:
     """Yield lines on hanging decoders and shards.
 
     Decoders in foreign code come first, because the others may wait for them.
@@ -71,19 +71,19 @@ def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[st
         yield f"{more:,} more decoders or shards hang."
 
 
-def _decoder_line(decoder: BusyWith) -> str:
+def _decoder_line(decoder: BusyDecoder) -> str:
     state = "has been stopped by a signal" if decoder.stopped else "has been"
     position = "between two samples"
     if decoder.tasks:
-        position = f"at {at(decoder.tasks, tokens=decoder.tokens)}"
-    line = f"{decoder.who} {state} {position} for {decoder.seconds:,.0f} s"
+        position = f"at {samples_text(decoder.tasks, in_tokenizer=decoder.in_tokenizer)}"
+    line = f"{decoder.name} {state} {position} for {decoder.seconds:,.0f} s"
     frames = ", called by ".join(escape(frame, 200) for frame in decoder.stack[:_SHOWN])
     if frames:
         line += f", in {frames}"
     return f"{line}."
 
 
-def _shard_line(item: Reading) -> str:
+def _shard_line(item: HangingShard) -> str:
     line = f"{escape(item.shard, 300)} has given nothing for {item.seconds:,.0f} s"
     if item.samples:
         samples = how_many(item.samples, "sample")
@@ -92,17 +92,17 @@ def _shard_line(item: Reading) -> str:
 
 
 def hanging_fixes(
-    busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions
+    busy: Sequence[BusyDecoder], reading: Sequence[HangingShard], options: FeedOptions
 ) -> Iterator[str]:
     """Yield fixes for decoders and shards that hang."""
     if any(decoder.stopped for decoder in busy):
-        yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"
+        yield f"do not stop decoders; from the last checkpoint: {resume_command(options)}"
     for decoder in sorted(busy, key=_blame)[:1]:
         if not decoder.stopped and len(decoder.tasks) == 1:
-            yield from without(decoder.tasks[0])
+            yield from exclusion_fix(decoder.tasks[0])
     for item in reading[:1]:
-        yield f"see whether it answers: timeout 60 {inspect(item.shard)}"
+        yield f"see whether it answers: timeout 60 {inspect_command(item.shard)}"
 
 
-def _blame(busy: BusyWith) -> tuple[bool, float]:
+def _blame(busy: BusyDecoder) -> tuple[bool, float]:
     return not busy.stack, -busy.seconds

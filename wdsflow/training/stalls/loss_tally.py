@@ -86,7 +86,7 @@ class LossTally:
         """Why samples were lost, the most frequent reason first."""
         return sorted(self.losses.values(), key=lambda reason: -reason.count)
 
-    def lose(self, loss: FeedLoss) -> None:
+    def add_loss(self, loss: FeedLoss) -> None:
         """Count one lost sample."""
         reason = self.losses.get(loss[:2])
         if reason is None:
@@ -94,7 +94,7 @@ class LossTally:
         else:
             reason.count += 1
 
-    def hurt(self, damage: Damage) -> None:
+    def add_damage(self, damage: Damage) -> None:
         """Record damage of a shard, once."""
         self.damage.setdefault(damage[:2], damage)
 
@@ -135,7 +135,7 @@ class LossTally:
 _log = logging.getLogger("wdsflow.training")
 
 
-def say(level: int, text: str) -> None:
+def log_or_print(level: int, text: str) -> None:
     """Log a text; if logging is not set up, write it to stderr.
 
     Without logging, Python would show only warnings.
@@ -146,7 +146,7 @@ def say(level: int, text: str) -> None:
         _write(text)
 
 
-def cry(text: str) -> None:
+def log_critical(text: str) -> None:
     """Log a text as critical, and ensure that it is on stderr too."""
     if _log.hasHandlers():
         _log.critical("%s", text)

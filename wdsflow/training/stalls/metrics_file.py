@@ -12,7 +12,7 @@ from typing import NamedTuple
 from wdsflow.shards.cache.figures import CacheFigures
 from wdsflow.text.shell import escape
 
-from .loss_tally import say
+from .loss_tally import log_or_print
 from .progress_facts import Facts
 
 
@@ -56,7 +56,7 @@ class Metrics:
                     stream.write(f"{line}\n")
         except OSError as error:
             if not self._failed:
-                say(
+                log_or_print(
                     logging.WARNING,
                     f"feed: metrics cannot be written, training continues: {escape(str(error), 200)}",
                 )

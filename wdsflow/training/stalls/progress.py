@@ -9,7 +9,7 @@ from typing import NamedTuple
 from wdsflow.shards.cache.figures import CacheFigures
 from wdsflow.training.feed_options import FeedOptions
 
-from .loss_tally import LossTally, say
+from .loss_tally import LossTally, log_or_print
 from .metrics_file import Metrics
 from .progress_facts import Facts
 from .progress_text import epoch_table, loss_text, speed_text
@@ -117,7 +117,7 @@ class Progress:
             return
         facts = self._status(now, tally, waited)
         if self._speaks:
-            say(logging.INFO, self._line(facts))
+            log_or_print(logging.INFO, self._line(facts))
 
     def wait(self, seconds: float, tally: LossTally, waited: float) -> None:
         """Log periodically while no batch has come for ``seconds``; ``waited`` excludes them."""
@@ -129,7 +129,7 @@ class Progress:
         self._next_wait = 2 * seconds
         facts = self._facts(self._first, tally, waited + seconds, done=False)
         level = logging.WARNING if seconds >= _LONG_WAIT else logging.INFO
-        say(
+        log_or_print(
             level,
             f"{self._position(facts)}: no batch for {seconds:,.0f} s, {loss_text(facts.tally)}",
         )
@@ -143,9 +143,9 @@ class Progress:
         is_slow = bool(self.rank) and not self._quiet and facts.share >= _MUCH_WAITED
         level = logging.WARNING if is_bad else logging.INFO
         if self._speaks:
-            say(level, "\n".join(epoch_table(facts, self.rank, self.world_size)))
+            log_or_print(level, "\n".join(epoch_table(facts, self.rank, self.world_size)))
         elif is_bad or is_slow:
-            say(level, self._line(facts))
+            log_or_print(level, self._line(facts))
         if self._metrics:
             self._metrics.write(facts)
 

@@ -18,17 +18,17 @@ from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, FeedStopped
-from wdsflow.training.sample_tasks import Reading
-from wdsflow.training.stalls.field_fixes import inspect
-from wdsflow.training.stalls.hanging import BusyWith, hanging, hanging_fixes
+from wdsflow.training.sample_tasks import HangingShard
+from wdsflow.training.stalls.field_fixes import inspect_command
+from wdsflow.training.stalls.hanging import BusyDecoder, hanging_fixes, hanging_lines
 
 from .field_fixes import (
-    argument,
+    argument_name,
     caption_fixes,
-    command,
     image_fixes,
+    json_names_problem,
     requested_captions,
-    wrong_names,
+    rerun_command,
 )
 from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 
@@ -49,7 +49,7 @@ _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
 
 
-def peek(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
+def peek_json_names(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
     """Return the JSON names in the first hundred members called ``member``.
 
     They are in ``json_keys``. None if none arrived in two seconds.
@@ -108,10 +108,10 @@ def stall_message(
     rank: int = 0,
     world_size: int = 1,
     options: FeedOptions | None = None,
-    busy: Sequence[BusyWith] = (),
-    reading: Sequence[Reading] = (),
+    busy: Sequence[BusyDecoder] = (),
+    reading: Sequence[HangingShard] = (),
     data: str = "",
-    what: str = "",
+    event: str = "",
 ) -> str:
     """Return what happened, where samples were lost, and what to do, in about a dozen lines.
 
@@ -136,14 +136,14 @@ def stall_message(
     name = rank_name(rank, world_size)
     if worker is not None:
         name += f", worker {worker.number}"
-    event = f"{what}." if what else _event(worker, waited, lost_in_a_row)
-    lines = [f"{name}: {event}", *hanging(busy, reading)]
-    if not what:
+    event = f"{event}." if event else _event(worker, waited, lost_in_a_row)
+    lines = [f"{name}: {event}", *hanging_lines(busy, reading)]
+    if not event:
         lines += _loss_lines(tally)
     if busy or reading:
         fixes = list(hanging_fixes(busy, reading, options))
         if not any(decoder.stopped for decoder in busy):
-            fixes += _longer(options)
+            fixes += _longer_wait_fix(options)
     else:
         names = _names_in_json(tally, options)
         if names.wrong:
@@ -261,10 +261,10 @@ def _names_in_json(tally: LossTally, options: FeedOptions) -> _NamesInJson:
         return _NamesInJson()
     member = candidates[0]
     shard = without_caption[0].shard
-    evidence = peek(shard, member, allow_pipe=False)
+    evidence = peek_json_names(shard, member, allow_pipe=False)
     if evidence is None:
         return _NamesInJson(member, shard)
-    wrong = wrong_names(captions, [evidence]) if member in requested else ""
+    wrong = json_names_problem(captions, [evidence]) if member in requested else ""
     return _NamesInJson(member, shard, [evidence], wrong)
 
 
@@ -307,13 +307,13 @@ def _fixes(
             yield from _worker_fixes(worker, options)
     is_missing = MISSING in slugs or any(item.what == MISSING for item in damage)
     if is_missing:
-        yield f"bring the missing shards back, or leave them out of {argument(options, 'train_data')}"
+        yield f"bring the missing shards back, or leave them out of {argument_name(options, 'train_data')}"
     yield from _damage_fixes(damage)
     if waited is not None and not frequent and not _starves(worker):
-        yield from _longer(options)
+        yield from _longer_wait_fix(options)
     if json.wrong:
         # validate judges captions in txt: its report would say that such shards train.
-        yield f"to see the json of a sample: {inspect(json.shard)}"
+        yield f"to see the json of a sample: {inspect_command(json.shard)}"
         return
     shard = frequent[0].first.shard if frequent else ""
     if not shard and worker is not None:
@@ -332,7 +332,7 @@ def _is_lost(damage: Damage) -> bool:
 def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:
     unreadable = next((item for item in damage if item.what == UNREADABLE), None)
     if unreadable is not None:
-        yield f"see whether it can be read: {inspect(unreadable.shard)}"
+        yield f"see whether it can be read: {inspect_command(unreadable.shard)}"
     for item in damage:
         if item.what in {MISSING, UNREADABLE}:
             continue
@@ -345,9 +345,9 @@ def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:
         return
 
 
-def _longer(options: FeedOptions) -> Iterator[str]:
+def _longer_wait_fix(options: FeedOptions) -> Iterator[str]:
     longer = f"{10 * options.stall_after:g}"
-    yield f"if data is only slow, wait longer: {command(options, stall_after=longer)}"
+    yield f"if data is only slow, wait longer: {rerun_command(options, stall_after=longer)}"
 
 
 def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOptions) -> Iterator[str]:
@@ -358,18 +358,18 @@ def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOption
     fixes = list(caption_fixes(options, present, json.peeked))
     yield from fixes
     if not json.wrong and not any(f"{json.member}:" in fix for fix in fixes):
-        yield f"captions may be in {json.member}; to see the name: {inspect(json.shard)}"
+        yield f"captions may be in {json.member}; to see the name: {inspect_command(json.shard)}"
 
 
 def _worker_fixes(worker: WorkerFacts, options: FeedOptions) -> Iterator[str]:
     if options.workers_have_shards:
-        yield f"one share for all workers: {command(options, schedule='balanced')}"
+        yield f"one share for all workers: {rerun_command(options, schedule='balanced')}"
     changes: list[str] = []
     if worker.workers > 1:
-        changes.append(f"fewer workers than {worker.workers} ({argument(options, 'workers')})")
+        changes.append(f"fewer workers than {worker.workers} ({argument_name(options, 'workers')})")
     if worker.usable:
         equals = " " if options.argv else " = "
-        changes.append(f"{argument(options, 'batch_size')}{equals}{worker.usable}")
+        changes.append(f"{argument_name(options, 'batch_size')}{equals}{worker.usable}")
     if changes:
         yield f"or of OpenCLIP's own arguments: {' or '.join(changes)}"
     else:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedStopped
-from wdsflow.training.ranks import Board, connect
+from wdsflow.training.ranks import Board, connect_board
 
-from .loss_tally import cry, say
+from .loss_tally import log_critical, log_or_print
 from .stall import StallError
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ _shown: set[str] = set()
 class Watchdog:
     """Brings a stall of one rank to all ranks.
 
-    The rank that stalls calls ``failed``, or ``check`` inside ``waiting``. On the others ``check``
-    raises StallError. A rank that does not call it, because it waits in a collective, prints the
-    message. After a failure all ranks have six seconds to end by themselves, or to call ``stop``;
-    then their processes are ended with exit status 1, but not while they write a checkpoint.
-    ``kill`` ends this rank's decoders. A process without other ranks is never ended.
+    The rank that stalls calls ``send_failure``, or ``check`` inside ``waiting``. On the others
+    ``check`` raises StallError. A rank that does not call it, because it waits in a collective,
+    prints the message. After a failure all ranks have six seconds to end by themselves, or to call
+    ``stop``; then their processes are ended with exit status 1, but not while they write a
+    checkpoint. ``kill`` ends this rank's decoders. A process without other ranks is never ended.
     """
 
     def __init__(self, stall_after: float, kill: Callable[[], None] = lambda: None) -> None:
@@ -65,7 +65,7 @@ class Watchdog:
         self._reported = False
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
         # Time of the last poll.
-        self._looked = 0.0
+        self._last_poll = 0.0
 
     def start(self) -> None:
         """Listen to the other ranks. Does nothing if already started."""
@@ -78,19 +78,19 @@ class Watchdog:
         self._reported = False
         if self._board is None:
             try:
-                self._board = connect()
+                self._board = connect_board()
             except RuntimeError as error:
                 text = f"feed: ranks cannot report a stall to each other: {escape(str(error))}"
-                say(logging.WARNING, text)
+                log_or_print(logging.WARNING, text)
         self._thread = threading.Thread(target=self._run, name="wdsflow-watchdog", daemon=True)
         self._thread.start()
         # A daemon thread inside of torch while Python shuts down may crash it.
-        atexit.register(self._leave)
+        atexit.register(self._leave_at_exit)
 
     def stop(self) -> None:
         """Stop listening. ``explain`` still knows a message that was received."""
         self._stopped.set()
-        atexit.unregister(self._leave)
+        atexit.unregister(self._leave_at_exit)
         thread = self._thread
         if (
             thread is not None
@@ -102,7 +102,7 @@ class Watchdog:
     def abandon(self) -> None:
         """Stop listening soon. Takes no lock: garbage collection may call it anywhere."""
         self._abandoned = True
-        atexit.unregister(self._leave)
+        atexit.unregister(self._leave_at_exit)
 
     @contextmanager
     def waiting(self, describe: Callable[[float], StallError]) -> Iterator[None]:
@@ -110,14 +110,14 @@ class Watchdog:
 
         After ``stall_after`` seconds, ``check`` raises ``describe(seconds waited)``.
         """
-        self._looked = time.monotonic()
-        self._wait = (self._looked, describe)
+        self._last_poll = time.monotonic()
+        self._wait = (self._last_poll, describe)
         try:
             yield
         finally:
             self._wait = None
 
-    def again(self) -> None:
+    def restart_wait(self) -> None:
         """Restart the clock of this wait: the feed works on something other than a batch."""
         if self._wait is not None:
             self._wait = (time.monotonic(), self._wait[1])
@@ -128,15 +128,15 @@ class Watchdog:
         Call it while waiting.
         """
         if self._message is not None and self._pid == os.getpid():
-            raise self._heard(self._message)
-        self._look()
+            raise self._error_of_other_rank(self._message)
+        self._exclude_suspension()
         wait = self._wait
         if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after:
             error = wait[1](waited)
-            self.failed(error)
+            self.send_failure(error)
             raise error
 
-    def failed(self, error: BaseException) -> None:
+    def send_failure(self, error: BaseException) -> None:
         """Send the reason to the other ranks; return when all have read it, or after three seconds.
 
         Call it before raising: this process may hold the store, and torchrun ends all ranks when
@@ -166,16 +166,16 @@ class Watchdog:
         ):
             return None
         self._listen(urgent=True)
-        return None if self._message is None else self._heard(self._message)
+        return None if self._message is None else self._error_of_other_rank(self._message)
 
-    def _look(self) -> None:
+    def _exclude_suspension(self) -> None:
         """Exclude from this wait the time for which this process, or its machine, was suspended."""
         now, wait = time.monotonic(), self._wait
-        pause, self._looked = now - self._looked, now
+        pause, self._last_poll = now - self._last_poll, now
         if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
             self._wait = (wait[0] + pause, wait[1])
 
-    def _leave(self) -> None:
+    def _leave_at_exit(self) -> None:
         self.stop()
         board = self._board
         if (
@@ -186,9 +186,9 @@ class Watchdog:
         ):
             with suppress(RuntimeError):
                 if board.is_open():
-                    board.leave()
+                    board.announce_end()
 
-    def _heard(self, message: str) -> StallError:
+    def _error_of_other_rank(self, message: str) -> StallError:
         self._reported = True
         self._acknowledge()
         return StallError(message)
@@ -231,16 +231,16 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopped.wait(_EVERY) and not self._abandoned:
             self._listen()
-            self._look()
+            self._exclude_suspension()
             wait = self._wait
             if self._message is not None:
                 if wait is not None:
                     # The main thread will call check, which raises.
                     self._stopped.wait(_EVERY)
-                self._end(self._message)
+                self._end_process(self._message)
                 return
             if self._reported:
-                self._end("")
+                self._end_process("")
                 return
             if (
                 wait is not None
@@ -249,29 +249,29 @@ class Watchdog:
                 # The main thread hangs without calling check.
                 error = wait[1](waited)
                 self._post(error)
-                self._end(str(error))
+                self._end_process(str(error))
                 return
 
-    def _end(self, message: str) -> None:
+    def _end_process(self, message: str) -> None:
         if not self._reported:
             if message not in _shown:
                 _shown.add(message)
-                cry(message)
+                log_critical(message)
             self._acknowledge()
         if self._board is None or self._stopped.wait(_GRACE):
             return
-        while _saving():
+        while _is_saving():
             if self._stopped.wait(_EVERY):
                 return
         # Aborting the process group would be gentler, but gloo ignores it, and after NCCL's abort
         # the main thread continues with garbage, perhaps into a checkpoint.
-        cry(f"rank {self._board.rank} did not end: its process is killed now")
+        log_critical(f"rank {self._board.rank} did not end: its process is killed now")
         end_commands()
         self._kill()
         os._exit(1)
 
 
-def _saving() -> bool:
+def _is_saving() -> bool:
     """Return whether the main thread writes a checkpoint, which would be truncated."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - documented
     while frame is not None:

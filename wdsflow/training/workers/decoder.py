@@ -20,7 +20,7 @@ from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoder_position import SharedPosition
 from .sample_work import ChunkWork
-from .slots import HeldSlot, Slots, joined_rows, packed
+from .slots import HeldSlot, Slots, pickle_value, stack_rows
 
 # The last message to a process.
 END = b"end"
@@ -53,7 +53,7 @@ class _Answer(NamedTuple):
     lost: dict[int, FeedLoss]
     images: Sequence[object] = ()
     texts: Iterable[object] = ()
-    more: Sequence[tuple[object, ...]] = ()
+    other_values: Sequence[tuple[object, ...]] = ()
     error: BaseException | None = None
     trace: str = ""
 
@@ -73,7 +73,7 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if setup.position is not None:
-        setup.position.listen()
+        setup.position.allow_stack_requests()
     # A pipe ends when all copies of its other end are closed.
     for other in others:
         other.close()
@@ -82,7 +82,7 @@ def serve(
     # Collecting the parent's objects would copy them.
     gc.freeze()
     gc.enable()
-    _be_a_worker(setup)
+    _imitate_dataloader_worker(setup)
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(
         target=_receive, args=(chunks, waiting), name="wdsflow-chunks", daemon=True
@@ -112,7 +112,7 @@ def read_answer(data: bytes, tasks: Sequence[Task], slots: Slots) -> None:
         raise answer.error from (
             RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None
         )
-    columns = zip(answer.images, answer.texts, answer.more, strict=True)
+    columns = zip(answer.images, answer.texts, answer.other_values, strict=True)
     for number, task in enumerate(tasks):
         if number in answer.lost:
             task.result = answer.lost[number]
@@ -126,7 +126,7 @@ def read_answer(data: bytes, tasks: Sequence[Task], slots: Slots) -> None:
         task.result = MadeSample(image, text, more)
 
 
-def _be_a_worker(setup: DecoderSetup) -> None:
+def _imitate_dataloader_worker(setup: DecoderSetup) -> None:
     """Look like a DataLoader's worker, for transforms that ask torch which one they are in."""
     import torch
     from torch.utils.data._utils import worker
@@ -160,7 +160,7 @@ def _receive(chunks: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
 
 
 def _answer(tasks: Sequence[Task], number: int, work: ChunkWork, setup: DecoderSetup) -> _Answer:
-    note = _ignore if setup.position is None else _note_in(setup.position, number)
+    note = _ignore_position if setup.position is None else _position_writer(setup.position, number)
     try:
         work(tasks, note)
         lost: dict[int, FeedLoss] = {}
@@ -176,19 +176,19 @@ def _answer(tasks: Sequence[Task], number: int, work: ChunkWork, setup: DecoderS
         # All tasks are done.
         note(len(tasks) + 1)
         texts = [sample.text for sample in made]
-        rows = joined_rows(texts)
+        rows = stack_rows(texts)
         return _Answer(
-            lost, images, texts if rows is None else rows, [sample.more for sample in made]
+            lost, images, texts if rows is None else rows, [sample.other_values for sample in made]
         )
     except BaseException as error:  # noqa: BLE001 - raised where training waits
         return _failed(error)
 
 
-def _ignore(task: int) -> None:
+def _ignore_position(task: int) -> None:
     """Nobody asks for the position of a process that is not forked."""
 
 
-def _note_in(position: SharedPosition, chunk: int) -> Callable[[int], None]:
+def _position_writer(position: SharedPosition, chunk: int) -> Callable[[int], None]:
     def note(task: int) -> None:
         position.write(chunk, task)
 
@@ -207,7 +207,7 @@ def _failed(error: BaseException) -> _Answer:
 
 def _packed(answer: _Answer) -> bytes:
     try:
-        return packed(answer)
+        return pickle_value(answer)
     except Exception as error:  # noqa: BLE001 - raised where training waits
         what = "what the image transform or the tokenizer returns cannot be sent to the training process"
         failure = SampleError(f"{what}: {error}\nLet it return tensors, arrays, numbers or text.")

@@ -3,15 +3,20 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.engines.exit_status import killed_by
+from wdsflow.engines.exit_status import signal_name
 from wdsflow.memory.bounds import host_memory
 from wdsflow.memory.sizes import format_size
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.field_fixes import argument, command, processes_named, resumed
-from wdsflow.training.stalls.hanging import at, without
+from wdsflow.training.stalls.field_fixes import (
+    argument_name,
+    process_count_name,
+    rerun_command,
+    resume_command,
+)
+from wdsflow.training.stalls.hanging import exclusion_fix, samples_text
 
-from .slots import more_shared, shared_memory_state
+from .slots import more_shared_memory_fix, shared_memory_state
 
 _CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
 
@@ -20,13 +25,13 @@ class Death(NamedTuple):
     """How a process ended."""
 
     # Such as "decoder 1 (process 4242)".
-    who: str
+    name: str
     # Its exit status, negative for a signal.
     code: int | None
     # It was at one of these.
     tasks: Sequence[Task]
     # All images of them were done.
-    tokens: bool
+    in_tokenizer: bool
     # In all.
     processes: int
     # They run one of OpenCLIP's transforms, and --decoders is their number.
@@ -37,9 +42,9 @@ def not_started_message(
     number: int, error: OSError, options: FeedOptions, *, recognised: bool
 ) -> str:
     """Return why a decoder cannot be started, and a fix. ``recognised``: as in ``Death``."""
-    fewer = f"start fewer: {command(options, decoders=str(max(1, number // 2)))}"
+    fewer = f"start fewer: {rerun_command(options, decoders=str(max(1, number // 2)))}"
     if not recognised:
-        fewer = f"start fewer than {number + 1}: {argument(options, 'workers')}"
+        fewer = f"start fewer than {number + 1}: {argument_name(options, 'workers')}"
     lines = [f"decoder {number} cannot be started: {error.strerror or error}.", "To fix it:"]
     limits = "raise the limits of open files and processes: ulimit -n, ulimit -u"
     return "\n".join([*lines, *([f"  {fewer}"] if number else []), f"  {limits}"])
@@ -47,17 +52,21 @@ def not_started_message(
 
 def death_message(death: Death, options: FeedOptions) -> str:
     """Return how a process ended, at which sample, and a fix."""
-    where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
-    how, cause = _how(death.code)
-    lines = [f"{death.who} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
-    return "\n".join([*lines, *(f"  {fix}" for fix in _next(death, options))])
+    where = (
+        f"at {samples_text(death.tasks, in_tokenizer=death.in_tokenizer)}"
+        if death.tasks
+        else "between two samples"
+    )
+    how, cause = _end_and_cause(death.code)
+    lines = [f"{death.name} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
+    return "\n".join([*lines, *(f"  {fix}" for fix in _fixes(death, options))])
 
 
-def _how(code: int | None) -> tuple[str, str]:
+def _end_and_cause(code: int | None) -> tuple[str, str]:
     """Return how a process ended, and the usual cause."""
     if code is None:
         return "closed its pipe", ""
-    name = killed_by(code)
+    name = signal_name(code)
     if not name:
         return (
             f"ended by itself with exit status {code}",
@@ -75,18 +84,20 @@ def _how(code: int | None) -> tuple[str, str]:
     return f"was ended by {name}", cause
 
 
-def _next(death: Death, options: FeedOptions) -> Iterator[str]:
-    name = killed_by(death.code)
+def _fixes(death: Death, options: FeedOptions) -> Iterator[str]:
+    name = signal_name(death.code)
     if name == "SIGKILL":
         if death.recognised and death.processes > 1:
-            yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"
+            yield f"with less memory: {rerun_command(options, decoders=str(death.processes // 2))}"
         elif not death.recognised:
-            fewer = f"fewer workers than {death.processes} ({argument(options, 'workers')}), or "
-            smaller = f"smaller batches ({argument(options, 'batch_size')})"
+            fewer = (
+                f"fewer workers than {death.processes} ({argument_name(options, 'workers')}), or "
+            )
+            smaller = f"smaller batches ({argument_name(options, 'batch_size')})"
             yield f"with less memory: {fewer if death.processes > 1 else ''}{smaller}"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
-        yield more_shared(processes_named(options, recognised=death.recognised))
+        yield more_shared_memory_fix(process_count_name(options, recognised=death.recognised))
     if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
-        yield from without(death.tasks[0])
-    yield f"from the last checkpoint: {resumed(options)}"
+        yield from exclusion_fix(death.tasks[0])
+    yield f"from the last checkpoint: {resume_command(options)}"

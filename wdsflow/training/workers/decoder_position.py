@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
-from wdsflow.engines.mark import Note
-from wdsflow.memory.shared_memory import nameless_file
+from wdsflow.engines.mark import SharedValues
+from wdsflow.memory.shared_memory import unnamed_file
 from wdsflow.stages import tokenizer_contract
 
 # Chunks begun, task of the latest, time.
@@ -44,8 +44,8 @@ class SharedPosition:
     """The position of a process in memory that it shares with its parent."""
 
     def __init__(self) -> None:
-        self._fd = nameless_file(_TEXT)
-        self._cell = Note(_CELL, self._fd)
+        self._fd = unnamed_file(_TEXT)
+        self._cell = SharedValues(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
         # Held while the stack is read: closed meanwhile, the
         # number of the file might be that of another file.
@@ -57,7 +57,7 @@ class SharedPosition:
         with self._in_use:
             self._end()
 
-    def listen(self) -> None:
+    def allow_stack_requests(self) -> None:
         """In the child: let the parent request the stack, even inside a library's code."""
         faulthandler.register(signal.SIGUSR2, file=self._fd, all_threads=False)
 
@@ -95,16 +95,18 @@ def frames(dump: str) -> list[str]:
     >>> frames('Current thread 0x1 (most recent call first):\n  File "/x.py", line 3 in sleep\n')
     ['sleep (/x.py, line 3)']
     """
-    return others_frames((name, path, int(line)) for path, line, name in _FRAME.findall(dump))
+    return frames_outside_wdsflow(
+        (name, path, int(line)) for path, line, name in _FRAME.findall(dump)
+    )
 
 
-def others_frames(stack: Iterable[tuple[str, str, int]]) -> list[str]:
+def frames_outside_wdsflow(stack: Iterable[tuple[str, str, int]]) -> list[str]:
     """Return functions with their files and lines, innermost first, up to the first of our own."""
     theirs = takewhile(lambda frame: not frame[1].startswith(_OURS), stack)
     return [f"{name} ({path}, line {line})" for name, path, line in theirs]
 
 
-def _close(fd: int, cell: Note) -> None:
+def _close(fd: int, cell: SharedValues) -> None:
     os.close(fd)
     # It duplicates the descriptor.
     cell.close()

@@ -17,7 +17,7 @@ import psutil
 
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import Chunk, Task
-from wdsflow.training.stalls.hanging import BusyWith
+from wdsflow.training.stalls.hanging import BusyDecoder
 
 from .decoder import END, DecoderSetup, read_answer, serve
 from .decoder_deaths import Death
@@ -46,8 +46,8 @@ class DecoderProcess:
         context = multiprocessing.get_context(method)
         theirs, self.chunks = context.Pipe(duplex=False)
         self.answers, answering = context.Pipe(duplex=False)
-        _widen(answering)
-        _widen(self.chunks)
+        _enlarge_pipe(answering)
+        _enlarge_pipe(self.chunks)
         ours = (*others, self.chunks, self.answers) if method == "fork" else ()
         self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
             target=serve,
@@ -129,13 +129,13 @@ class DecoderProcess:
             return idle and time.monotonic() >= self._cpu_since + seconds / 10
         return False
 
-    def death(self, count: int, *, recognised: bool) -> Death:
+    def wait_for_death(self, count: int, *, recognised: bool) -> Death:
         """Return how it ended."""
         self.process.join(_PATIENCE)
         _, tasks, tokens = self._current()
         return Death(self.name, self.process.exitcode, tasks, tokens, count, recognised)
 
-    def busy(self, seconds: float) -> BusyWith | None:
+    def busy_with(self, seconds: float) -> BusyDecoder | None:
         """Return its current tasks if it has worked on them for ``seconds``.
 
         None if it has no work, or if its work is unknown.
@@ -159,10 +159,12 @@ class DecoderProcess:
                 if self._position is not None and not stopped
                 else ()
             )
-            return BusyWith(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
+            return BusyDecoder(
+                self.name, tasks, waited, stack, stopped=stopped, in_tokenizer=tokens
+            )
         return None
 
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return its seconds of processor time; 0 once it has ended."""
         with contextlib.suppress(psutil.Error):
             times = psutil.Process(self._pid).cpu_times()
@@ -221,7 +223,7 @@ def kill_decoders() -> None:
         process.kill()
 
 
-def _widen(end: Connection) -> None:
+def _enlarge_pipe(end: Connection) -> None:
     # On Linux only, up to a limit.
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from wdsflow.training.sample_tasks import Chunk
-from wdsflow.training.stalls.hanging import BusyWith
+from wdsflow.training.stalls.hanging import BusyDecoder
 
 
 class Decoders(ABC):
@@ -24,11 +24,11 @@ class Decoders(ABC):
         """Wait at most so many seconds until some chunk is done. Raises DecoderError."""
 
     @abstractmethod
-    def busy(self, seconds: float) -> Sequence[BusyWith]:
+    def busy(self, seconds: float) -> Sequence[BusyDecoder]:
         """Return the decoders that have been at one sample for ``seconds``. Thread-safe."""
 
     @abstractmethod
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return the seconds of processor time that they have taken. Thread-safe."""
 
     @abstractmethod

@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from wdsflow.engines.retries import DECODER_BEGINS
 from wdsflow.training.feed_options import DecoderError, FeedOptions
 from wdsflow.training.sample_tasks import Chunk
-from wdsflow.training.stalls.hanging import BusyWith
-from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.stalls.hanging import BusyDecoder
+from wdsflow.training.stalls.loss_tally import log_or_print
 
 from .decoder import DecoderSetup
 from .decoder_deaths import death_message, not_started_message
@@ -101,14 +101,14 @@ class DecodingProcesses(Decoders):
         if seconds and not ready:
             self._check()
 
-    def busy(self, seconds: float) -> list[BusyWith]:
+    def busy(self, seconds: float) -> list[BusyDecoder]:
         """Return those that have been at one sample for ``seconds``."""
-        busy = [process.busy(seconds) for process in list(self._processes)]
+        busy = [process.busy_with(seconds) for process in list(self._processes)]
         return [one for one in busy if one is not None]
 
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return their seconds of processor time."""
-        return self._cpu_of_ended + sum(process.cpu() for process in list(self._processes))
+        return self._cpu_of_ended + sum(process.cpu_seconds() for process in list(self._processes))
 
     def kill(self) -> None:
         """Kill all processes."""
@@ -118,7 +118,7 @@ class DecodingProcesses(Decoders):
     def close(self) -> None:
         """End the processes, after two seconds by killing them."""
         self._answers.close()
-        self._cpu_of_ended = self.cpu()
+        self._cpu_of_ended = self.cpu_seconds()
         processes, self._processes = self._processes, []
         for process in processes:
             process.ask_to_end()
@@ -160,7 +160,7 @@ class DecodingProcesses(Decoders):
         """Replace a process that has not started to work; the new one gets the same work."""
         old = self._processes[number]
         self._restarted.add(number)
-        say(
+        log_or_print(
             logging.WARNING,
             f"feed: {old.name} did not begin its work for {DECODER_BEGINS:g} s: it is started again",
         )
@@ -176,5 +176,5 @@ class DecodingProcesses(Decoders):
         old.end(0.0)
 
     def _died(self, process: DecoderProcess) -> DecoderError:
-        death = process.death(self._count, recognised=self._recognised)
+        death = process.wait_for_death(self._count, recognised=self._recognised)
         return DecoderError(death_message(death, self._options))

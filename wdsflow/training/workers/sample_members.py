@@ -140,12 +140,14 @@ def _read_members(ref: SampleRef, read: _Read, most: Callable[[str], int]) -> tu
     Raises OSError, StageError.
     """
     image = ref.image
-    if len(ref.texts) == 1 and (pair := _together(read, image, ref.texts[0])) is not None:
+    if len(ref.texts) == 1 and (pair := _read_both(read, image, ref.texts[0])) is not None:
         return pair[0], {ref.texts[0].name: pair[1]}
     members: Members = {}
     for blob in ref.texts:
-        members[blob.name] = _exactly(read, blob) if blob.size <= most(blob.name) else blob.size
-    return _exactly(read, image) if image.name else b"", members
+        members[blob.name] = (
+            _read_exactly(read, blob) if blob.size <= most(blob.name) else blob.size
+        )
+    return _read_exactly(read, image) if image.name else b"", members
 
 
 def _read_at(fd: int, offset: int, size: int) -> bytes:
@@ -161,7 +163,7 @@ def _held(blob: Blob, most: int) -> bytes | int:
     return blob.size if blob.data is None or blob.size > most else blob.data
 
 
-def _together(read: _Read, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
+def _read_both(read: _Read, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
     """Read an image and the caption soon after it in one read.
 
     None if they are far apart or incomplete.
@@ -175,7 +177,7 @@ def _together(read: _Read, image: Blob, text: Blob) -> tuple[bytes, bytes] | Non
     return data[: image.size], data[text.at - image.at :]
 
 
-def _exactly(read: _Read, blob: Blob) -> bytes:
+def _read_exactly(read: _Read, blob: Blob) -> bytes:
     data = read(blob.at, blob.size)
     if len(data) < blob.size:
         raise StageError(

@@ -17,7 +17,7 @@ from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import MadeSample, Task
-from wdsflow.training.stalls.hanging import at
+from wdsflow.training.stalls.hanging import samples_text
 from wdsflow.training.stalls.loss_tally import FeedLoss
 from wdsflow.training.tokenized_captions import TokenizedCaptions
 
@@ -64,17 +64,17 @@ class SampleWork:
             data, members = read_members(ref, self.shards, self.largest, self._most_bytes)
             if self.join is not None and ref.row >= 0:
                 stage = "join"
-                self.join.check(ref.row, data, members)
-                members = self.join.members(ref.row, members, self._most_bytes)
+                self.join.check_sample(ref.row, data, members)
+                members = self.join.joined_members(ref.row, members, self._most_bytes)
             if columns.map is not None:
                 stage = "map"
                 return MadeSample(
-                    None, "", (columns.mapped(ref.key, ref.shard, members, task.seed),)
+                    None, "", (columns.map_sample(ref.key, ref.shard, members, task.seed),)
                 )
             stage = "caption"
             text = "" if columns.captions is None else columns.captions.read(ref.key, members)
             stage = "member"
-            more = columns.others(ref.key, ref.shard, members)
+            more = columns.other_values(ref.key, ref.shard, members)
             stage = "decode"
             image = None if self.images is None else self.images.run(data, task.seed, self.hold)
             return MadeSample(image, text, more)
@@ -89,7 +89,7 @@ class SampleWork:
             raise code_failure(code, [task], error, self.processes) from error
         except Exception as error:
             raise RuntimeError(
-                f"wdsflow failed ({stage}) at {at([task])}: {type(error).__name__}: {error}. This is a fault of wdsflow: "
+                f"wdsflow failed ({stage}) at {samples_text([task])}: {type(error).__name__}: {error}. This is a fault of wdsflow: "
                 "please report it with this traceback"
             ) from error
 

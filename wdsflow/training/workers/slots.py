@@ -32,11 +32,11 @@ def shared_memory_notes(error: BaseException, processes: str) -> list[str]:
         or "shared memory" in str(error)
         or getattr(error, "errno", 0) == errno.ENOSPC
     ):
-        return [f"  {shared_memory_state()}; {more_shared(processes)}"]
+        return [f"  {shared_memory_state()}; {more_shared_memory_fix(processes)}"]
     return []
 
 
-def more_shared(processes: str) -> str:
+def more_shared_memory_fix(processes: str) -> str:
     """Return how to get more shared memory; ``processes`` as in ``shared_memory_notes``."""
     return f"more shared memory for a container: docker run --shm-size=8g ..., or fewer processes: {processes}"
 
@@ -103,7 +103,7 @@ class Slots:
         """Return the image in a slot. The slot is freed with the last reference to the image."""
         array = self._view(number, held)
         # The weak reference must live as long as the array.
-        self._lent[number] = weakref.ref(array, partial(self._back, number))
+        self._lent[number] = weakref.ref(array, partial(self._free_slot, number))
         if not held.tensor:
             return array
         import torch
@@ -119,12 +119,12 @@ class Slots:
         size = math.prod(held.shape) * np.dtype(held.dtype).itemsize
         return self._all[number, :size].view(held.dtype).reshape(held.shape)
 
-    def _back(self, number: int, _: object) -> None:
+    def _free_slot(self, number: int, _: object) -> None:
         # Without a lock: garbage collection may call this inside take(); deques need none.
         self._free.append(number)
 
 
-def joined_rows(items: Sequence[object]) -> NDArray[Any] | None:
+def stack_rows(items: Sequence[object]) -> NDArray[Any] | None:
     """Return texts as one array with a row for each; None if they cannot be joined."""
     rows: list[NDArray[Any]] = []
     for item in items:
@@ -143,7 +143,7 @@ def joined_rows(items: Sequence[object]) -> NDArray[Any] | None:
     return np.stack(rows)
 
 
-def packed(value: object) -> bytes:
+def pickle_value(value: object) -> bytes:
     """Return the pickle of a value, with tensors as arrays.
 
     This is many times faster than torch's own pickle.

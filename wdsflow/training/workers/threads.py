@@ -11,9 +11,9 @@ from typing import NamedTuple
 import psutil
 
 from wdsflow.training.sample_tasks import Chunk, Task
-from wdsflow.training.stalls.hanging import BusyWith
+from wdsflow.training.stalls.hanging import BusyDecoder
 
-from .decoder_position import others_frames
+from .decoder_position import frames_outside_wdsflow
 from .decoders import Decoders
 from .sample_work import ChunkWork
 
@@ -60,7 +60,7 @@ class DecodingThreads(Decoders):
         # without being seen: who waits looks at it afterwards.
         self._progress.clear()
 
-    def busy(self, seconds: float) -> list[BusyWith]:
+    def busy(self, seconds: float) -> list[BusyDecoder]:
         """Return those that have been at one sample for ``seconds``."""
         now = time.monotonic()
         stacks = sys._current_frames()  # noqa: SLF001 - documented
@@ -70,17 +70,19 @@ class DecodingThreads(Decoders):
             if waited < seconds:
                 continue
             stack = walk_stack(stacks[thread]) if thread in stacks else ()
-            inside = others_frames(
+            inside = frames_outside_wdsflow(
                 (frame.f_code.co_name, frame.f_code.co_filename, line) for frame, line in stack
             )
             tokens = position.task == len(position.tasks)
             tasks = position.tasks if tokens else position.tasks[position.task : position.task + 1]
             busy.append(
-                BusyWith(f"decoding thread {position.number}", tasks, waited, inside, tokens=tokens)
+                BusyDecoder(
+                    f"decoding thread {position.number}", tasks, waited, inside, in_tokenizer=tokens
+                )
             )
         return busy
 
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return their seconds of processor time."""
         numbers = {thread.native_id for thread in self._threads if thread.is_alive()}
         running = [thread for thread in psutil.Process().threads() if thread.id in numbers]
@@ -92,7 +94,7 @@ class DecodingThreads(Decoders):
     def close(self) -> None:
         """End the threads after their current chunks, and wait for them, unless one hangs."""
         self._closed = True
-        cpu = self.cpu()
+        cpu = self.cpu_seconds()
         for _ in self._threads:
             self._chunks.put(None)
         until = time.monotonic() + _PATIENCE

@@ -6,9 +6,9 @@ from traceback import extract_tb
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.hanging import at, without
+from wdsflow.training.stalls.hanging import exclusion_fix, samples_text
 
-from .decoder_position import others_frames
+from .decoder_position import frames_outside_wdsflow
 from .slots import shared_memory_notes
 
 # Functions of a stack that are shown.
@@ -29,9 +29,11 @@ def code_failure(
     of_transform = isinstance(error, TransformError)
     cause = error.__cause__ if of_transform else error
     reason = str(error) if of_transform else f"it raised {type(error).__name__}: {error}"
-    lines = [f"{code} failed at {at(tasks)}: {reason}"]
+    lines = [f"{code} failed at {samples_text(tasks)}: {reason}"]
     stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
-    frames = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
+    frames = frames_outside_wdsflow(
+        (frame.name, frame.filename, frame.lineno or 0) for frame in stack
+    )
     lines += [f"  in {frame}" for frame in frames[:_FRAMES]]
     lines += shared_memory_notes(error if cause is None else cause, processes)
     if isinstance(error, TransformError) and error.always:
@@ -41,7 +43,7 @@ def code_failure(
         if reason == "it returned None":
             lines.append("A function without return returns None.")
     elif len(tasks) == 1:
-        fixes = [f"  {fix}" for fix in without(tasks[0])]
+        fixes = [f"  {fix}" for fix in exclusion_fix(tasks[0])]
         if fixes:
             lines += ["To fix it, correct the code, or:", *fixes]
     return SampleError("\n".join(lines))

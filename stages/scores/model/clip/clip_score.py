@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from wdsflow.memory.precision import Precision, used
+from wdsflow.memory.precision import Precision, used_precision
 
 from ...base import versions_of
 from ..model_files import local_path, source_of
@@ -89,7 +89,10 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cp
     def tower(self, kind: Callable[..., T], **settings: object) -> T:
         """Return a model of this score's weights."""
         return kind(
-            model=self.model, pretrained=self.pretrained, precision=used(self.precision), **settings
+            model=self.model,
+            pretrained=self.pretrained,
+            precision=used_precision(self.precision),
+            **settings,
         )
 
     def main_model(self) -> ClipImage:
@@ -133,7 +136,7 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cp
         A setting is changed if it differs from its default.
         """
         settings: dict[str, Setting] = {"model": self.model, "pretrained": self.pretrained}
-        precision = used(self.precision)
+        precision = used_precision(self.precision)
         if precision != "fp32":
             settings["precision"] = precision
         defaults = {item.name: item.default for item in fields(self)}

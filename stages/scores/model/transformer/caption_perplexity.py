@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wdsflow.memory.precision import Precision, used
+from wdsflow.memory.precision import Precision, used_precision
 
 from ...base import ScoreError, Value, bare
 from ...sample_view import View
@@ -78,7 +78,7 @@ class CaptionPerplexity(
 
     def main_model(self) -> LanguageModel:
         return LanguageModel(
-            model=self.model, precision=used(self.precision), max_tokens=self.max_tokens
+            model=self.model, precision=used_precision(self.precision), max_tokens=self.max_tokens
         )
 
     def item(self, text: str) -> Item:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wdsflow.memory.precision import Precision, used
+from wdsflow.memory.precision import Precision, used_precision
 
 from ...base import SEEN_PIXELS, Value
 from ...sample_view import View
@@ -75,7 +75,7 @@ class Classify(
 
     def main_model(self) -> ImageClassifier:
         model = PRESETS[self.model][0] if self.model in PRESETS else self.model
-        return ImageClassifier(model=model, precision=used(self.precision))
+        return ImageClassifier(model=model, precision=used_precision(self.precision))
 
     def preparation(self) -> PreparesPicture:
         # Raises ValueError if there is no such label.

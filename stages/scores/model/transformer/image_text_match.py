@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from wdsflow.memory.precision import Precision, used
+from wdsflow.memory.precision import Precision, used_precision
 
 from ...base import SEEN_PIXELS, Scalar, Value, bare
 from ...sample_view import View
@@ -93,7 +93,7 @@ class ImageTextMatch(
     flip: Flip = ""
 
     def main_model(self) -> ImageTextMatcher:
-        return ImageTextMatcher(model=self.model, precision=used(self.precision))
+        return ImageTextMatcher(model=self.model, precision=used_precision(self.precision))
 
     def requests(self, view: View) -> list[Request]:
         """Return a request for each picture with each caption, caption by caption."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wdsflow.memory.precision import Precision, used
+from wdsflow.memory.precision import Precision, used_precision
 
 from ...base import Value, bare
 from ...sample_view import View
@@ -64,7 +64,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cp
 
     def main_model(self) -> TextClassifier:
         return TextClassifier(
-            model=self.model, precision=used(self.precision), max_tokens=self.max_tokens
+            model=self.model, precision=used_precision(self.precision), max_tokens=self.max_tokens
         )
 
     def requests(self, view: View) -> list[Request]:

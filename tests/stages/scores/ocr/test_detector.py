@@ -12,7 +12,7 @@ pytest.importorskip("easyocr_en_models")
 from tests.pictures import smooth
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.weigh import estimated_size
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.stages.scores.model.ocr.canvas_groups import PaddedSize
 from wdsflow.stages.scores.model.ocr.text_boxes import OnCanvas, boxes_of
@@ -104,7 +104,7 @@ def test_what_waits_for_a_model_is_weighed_by_its_pixels():
     weighed = items()
     assert weighed
     for item in weighed:
-        assert item.pixels.nbytes <= weigh(item) < item.pixels.nbytes + 200
+        assert item.pixels.nbytes <= estimated_size(item) < item.pixels.nbytes + 200
 
 
 @pytest.mark.deep

@@ -55,13 +55,13 @@ class RequiredMembers:
             self.read = (*self.read, JSON)
         self._contents = frozenset((*images, *self.read))
         # The json of each sample is read to list it.
-        self.joins_json = join is not None and join.lists_by_json
+        self.joins_json = join is not None and join.needs_json
 
     def reads(self, field: str) -> bool:
         """Return whether a member is read."""
         return self.everything or field in self._contents or (self.joins_json and field == JSON)
 
-    def in_words(self) -> list[str]:
+    def requirements(self) -> list[str]:
         """Return in words what a sample must have."""
         words = ["an image"] * bool(self.images) + ["a caption"] * bool(self.texts)
         words += [" or ".join(group) for group in self.needed]
@@ -93,7 +93,7 @@ class RequiredMembers:
             names = None
             if row >= 0:
                 json_size = fields[JSON].size if JSON in fields else 0
-                names = self._join.names_set(row, json, json_size)
+                names = self._join.fields_of_row(row, json, json_size)
             return self._joined(self._join, shard, key, fields, row, names)
         loss = self._loss(shard, key, fields, _NOTHING)
         return loss or self._ref(shard, key, fields, fields)
@@ -116,7 +116,7 @@ class RequiredMembers:
         loss = self._loss(shard, key, fields, names or _NOTHING)
         if loss is not None:
             has_none = row in (NO_ROW, WITHHELD)
-            if has_none and self._loss(shard, key, fields, join.sets) is None:
+            if has_none and self._loss(shard, key, fields, join.fields_set) is None:
                 return loss._replace(reason=NO_ROW_REASON)
             return loss
         if names is None:
@@ -125,7 +125,7 @@ class RequiredMembers:
         # Members that a value replaces are read only where their order counts. The old json gets
         # values, or is compared with the row.
         if not self.everything:
-            replaced = names - {JSON} if join.sets_inside or join.checks_json else names
+            replaced = names - {JSON} if join.sets_in_json or join.checks_json else names
             read = {name: blob for name, blob in fields.items() if name not in replaced}
         return self._ref(shard, key, fields, read, row)
 

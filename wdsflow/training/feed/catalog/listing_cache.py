@@ -48,7 +48,7 @@ class ListingCache:
             row if isinstance(row, FeedLoss) else _unpacked(shard, stored_at, row) for row in rows
         )
 
-    def keeping(
+    def storing(
         self,
         shard: Shard,
         length: int,

@@ -16,7 +16,7 @@ from .sample_catalog import Catalog
 _LOOKED_AT = 100
 
 
-def nothing_usable(
+def nothing_usable_error(
     catalog: Catalog, urls: Sequence[Shard], job_rank: JobRank, options: FeedOptions
 ) -> ShardsError:
     """Return the error for shards without a usable sample.
@@ -24,13 +24,13 @@ def nothing_usable(
     It lists other fields that may hold what is missing.
     """
     tally = LossTally()
-    catalog.hurt = tally.hurt
-    samples = chain.from_iterable(catalog.outline(url) for url in urls)
+    catalog.on_damage = tally.add_damage
+    samples = chain.from_iterable(catalog.samples_without_content(url) for url in urls)
     for item in islice(samples, _LOOKED_AT):
         if isinstance(item, FeedLoss):
-            tally.lose(item)
+            tally.add_loss(item)
             tally.count_fields(tuple(item.detail.split(", ")))
-    required = catalog.required()
+    required = catalog.requirements()
     what = f"none of the samples in {how_many(len(urls), 'shard')} has {' and '.join(required)}"
     if tally.fields and required[-1] not in ("an image", "a caption"):
         first = next(iter(tally.fields))
@@ -41,6 +41,6 @@ def nothing_usable(
             rank=job_rank.rank,
             world_size=job_rank.world_size,
             options=options,
-            what=what,
+            event=what,
         )
     )

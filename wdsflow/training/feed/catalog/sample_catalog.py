@@ -14,7 +14,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedError
-from wdsflow.training.sample_tasks import Reading, SampleRef
+from wdsflow.training.sample_tasks import HangingShard, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage
 
 from .listing import Listed, RequiredMembers, list_samples
@@ -29,9 +29,9 @@ class Catalog:
 
     A sample never crosses the end of a shard.
 
-    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``hurt``;
-    samples after it are listed too. ``view`` returns the part of a shard that is read.
-    ``expected``: how many samples shards must have; listing another number raises FeedError.
+    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to
+    ``on_damage``; samples after it are listed too. ``view`` returns the part of a shard that is
+    read. ``expected``: how many samples shards must have; listing another number raises FeedError.
     ``cache``: keeps shards of servers.
 
     Args:
@@ -43,7 +43,7 @@ class Catalog:
         join: gives samples fields of a table.
     """
 
-    hurt: Callable[[Damage], None] | None = None
+    on_damage: Callable[[Damage], None] | None = None
     expected: Mapping[str, int] = MappingProxyType({})
     view: Callable[[Shard, Source], Source] | None = None
     cache: ShardCache | None = None
@@ -73,7 +73,7 @@ class Catalog:
         """
         return self._awaited(shard, self._samples(shard, contents=True))
 
-    def outline(self, shard: Shard) -> Iterator[Listed]:
+    def samples_without_content(self, shard: Shard) -> Iterator[Listed]:
         """Yield the samples of a shard as ``samples`` does, without contents.
 
         From a server, only headers are requested.
@@ -85,24 +85,24 @@ class Catalog:
 
         This is judged by member names.
         """
-        count = sum(isinstance(item, SampleRef) for item in self.outline(shard))
+        count = sum(isinstance(item, SampleRef) for item in self.samples_without_content(shard))
         if self.join is not None and self.join.use is not None:
             self.join.use.add(shard)
         return count
 
-    def list_again(self) -> None:
+    def forget_listings(self) -> None:
         """Forget the samples that were listed: other ones get rows of the table now."""
         self._cache = ListingCache()
 
-    def required(self) -> list[str]:
+    def requirements(self) -> list[str]:
         """Return in words what a sample must have."""
-        return self._required.in_words()
+        return self._required.requirements()
 
     def damage(self, shard: Shard) -> list[Damage]:
         """Return the damage of a shard that has been found so far."""
         return list(self._damage.get(shard, {}).values())
 
-    def sizes(self, shard: Shard) -> dict[str, int]:
+    def stored_counts(self, shard: Shard) -> dict[str, int]:
         """Return the counts in ``sizes.json`` next to a shard on a server.
 
         Empty if there is no such file, or if it has another content.
@@ -122,14 +122,14 @@ class Catalog:
         finally:
             self._waits.discard(wait)
 
-    def reading(self, seconds: float) -> list[Reading]:
+    def hanging_shards(self, seconds: float) -> list[HangingShard]:
         """Return the shards whose next sample has been awaited for ``seconds``. Thread-safe."""
         now = time.monotonic()
         hanging = []
         for wait in list(self._waits):
             since = wait.since
             if since is not None and now - since >= seconds:
-                hanging.append(Reading(wait.shard, now - since, wait.samples, wait.key))
+                hanging.append(HangingShard(wait.shard, now - since, wait.samples, wait.key))
         return hanging
 
     def _awaited(self, shard: Shard, samples: Iterator[Listed]) -> Iterator[Listed]:
@@ -175,7 +175,7 @@ class Catalog:
                 listed = self._listed(shard, part, contents=False, later=True)
                 if stored_at:
                     listed = _stored_at(stored_at, listed)
-                yield from self._cache.keeping(shard, length, stored_at, listed)
+                yield from self._cache.storing(shard, length, stored_at, listed)
                 return
             for damage in self.damage(shard):
                 self._report(damage)
@@ -190,11 +190,11 @@ class Catalog:
         """
         listed = self._listed(shard, part, contents=True, later=True)
         # Another read may find what an error of the server hid.
-        kept = self._cache.keeping(
+        kept = self._cache.storing(
             shard, length, stored_at, listed, are_all=lambda: not self.damage(shard)
         )
         for item in kept:
-            yield _without_places(item) if isinstance(item, SampleRef) else item
+            yield _without_locations(item) if isinstance(item, SampleRef) else item
 
     def _open(self, shard: Shard, *, contents: bool) -> Source:
         if self.cache is None:
@@ -219,8 +219,8 @@ class Catalog:
 
     def _report(self, damage: Damage) -> None:
         self._damage.setdefault(damage.shard, {})[damage.what] = damage
-        if self.hurt is not None:
-            self.hurt(damage)
+        if self.on_damage is not None:
+            self.on_damage(damage)
 
 
 class _Wait:
@@ -242,7 +242,7 @@ def _stored_at(file: str, samples: Iterator[Listed]) -> Iterator[Listed]:
         yield sample._replace(stored_at=file) if isinstance(sample, SampleRef) else sample
 
 
-def _without_places(ref: SampleRef) -> SampleRef:
+def _without_locations(ref: SampleRef) -> SampleRef:
     """Return a sample that cannot be read later."""
     texts = tuple(blob._replace(at=-1) for blob in ref.texts)
     return ref._replace(image=ref.image._replace(at=-1), texts=texts)

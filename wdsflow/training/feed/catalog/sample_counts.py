@@ -10,13 +10,13 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.ranks import JobRank, shared_out
-from wdsflow.training.stalls.field_fixes import argument
-from wdsflow.training.stalls.loss_tally import MISSING, LossTally, say
+from wdsflow.training.ranks import JobRank, divide_among_ranks
+from wdsflow.training.stalls.field_fixes import argument_name
+from wdsflow.training.stalls.loss_tally import MISSING, LossTally, log_or_print
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 from .sample_catalog import Catalog
-from .watched_threads import Hanging, run_watched
+from .watched_threads import HangingShardsError, run_watched
 
 # Shards on servers that are counted at a time.
 _COUNTERS = 16
@@ -50,7 +50,9 @@ def count_samples(
     the catalog then compares each shard with it when it is read, and raises FeedError if it is
     wrong. Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
-    counts = shared_out(len(urls), job_rank, partial(_count_some, catalog, urls, job_rank, options))
+    counts = divide_among_ranks(
+        len(urls), job_rank, partial(_count_some, catalog, urls, job_rank, options)
+    )
     if exact:
         catalog.expected = {
             url: count.samples for url, count in zip(urls, counts, strict=True) if count.listed
@@ -69,14 +71,14 @@ def _count_some(
     counting = _Counting(catalog, urls, list(dict.fromkeys(numbers)))
     try:
         counting.run(options.stall_after)
-    except Hanging as error:
+    except HangingShardsError as error:
         message = stall_message(
             tally=LossTally(),
             reading=error.reading,
             rank=job_rank.rank,
             world_size=job_rank.world_size,
             options=options,
-            what=f"{_COUNTING}{argument(options, 'train_num_samples')}",
+            event=f"{_COUNTING}{argument_name(options, 'train_num_samples')}",
         )
         raise StallError(message) from None
     counting.warn_of_damage()
@@ -102,7 +104,10 @@ class _Counting:
                 self._others.setdefault(folder, []).append(number)
 
     def run(self, patience: float) -> None:
-        """Count all of them. Raises Hanging if a shard yields nothing for ``patience`` seconds."""
+        """Count all of them.
+
+        Raises HangingShardsError if a shard yields nothing for ``patience`` seconds.
+        """
         urls = self._urls
         is_remote = any(urls[number].kind == "url" for number in self._numbers)
         threads = _COUNTERS if is_remote else 1
@@ -126,7 +131,7 @@ class _Counting:
         damage = [one for one in damage if one.what != MISSING or one.shard.path is None]
         if damage:
             shard, why = escape(damage[0].shard, 200), escape(damage[0].detail, 200)
-            say(
+            log_or_print(
                 logging.WARNING,
                 f"feed: {how_many(len(damage), 'shard')} left out, first: {shard}: {why}",
             )
@@ -135,7 +140,7 @@ class _Counting:
         """Use the counts of a folder's ``sizes.json`` if that of the first shard is correct."""
         number = self._first[folder]
         first = self._urls[number]
-        sizes = self._catalog.sizes(first)
+        sizes = self._catalog.stored_counts(first)
         if not sizes:
             return
         counted = self._catalog.count(first)

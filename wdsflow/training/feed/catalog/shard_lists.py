@@ -14,9 +14,9 @@ from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
-from wdsflow.training.ranks import JobRank, are_connected, is_first_rank, of_first_rank
-from wdsflow.training.stalls.field_fixes import argument, pipe_fixes
-from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.ranks import JobRank, are_connected, is_first_rank, run_on_first_rank
+from wdsflow.training.stalls.field_fixes import argument_name, pipe_fixes
+from wdsflow.training.stalls.loss_tally import log_or_print
 
 
 class _Listing(NamedTuple):
@@ -43,7 +43,7 @@ def shard_list_of_ranks(
     """
     if not are_connected(job_rank):
         return shard_list(data, options)
-    first = of_first_rank(partial(_listing, data, options))
+    first = run_on_first_rank(partial(_listing, data, options))
     if first.error:
         raise ShardsError(first.error)
     if first.are_on_servers or is_first_rank():
@@ -76,7 +76,7 @@ def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:
         raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
     if missing:
         number = f"{len(missing):,} of {how_many(len(shards), 'shard')}"
-        say(logging.WARNING, f"feed: {number} not there, first: {escape(missing[0], 200)}")
+        log_or_print(logging.WARNING, f"feed: {number} not there, first: {escape(missing[0], 200)}")
     return shards
 
 
@@ -96,8 +96,8 @@ def weighted_list(
     shards_of = partial(shard_list_of_ranks, options=options, job_rank=job_rank)
     if factors is None:
         return shards_of(data), None
-    name = argument(options, "train_data_upsampling_factors")
-    drawn = argument(options, "dataset_resampled")
+    name = argument_name(options, "train_data_upsampling_factors")
+    drawn = argument_name(options, "dataset_resampled")
     if not resampled:
         set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
         raise ValueError(
@@ -108,7 +108,7 @@ def weighted_list(
     if len(given) != len(sources):
         raise ValueError(
             f"{name} has {how_many(len(given), 'factor')} for {how_many(len(sources), 'source')} in "
-            f"{argument(options, 'train_data')}: give one for each part between '::'"
+            f"{argument_name(options, 'train_data')}: give one for each part between '::'"
         )
     try:
         weights = [float(factor) for factor in given]

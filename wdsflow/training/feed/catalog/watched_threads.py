@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TypeVar
 
 from wdsflow.shards.source.streams import end_commands
-from wdsflow.training.sample_tasks import Reading
+from wdsflow.training.sample_tasks import HangingShard
 
 from .sample_catalog import Catalog
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 _LOOK = 0.2
 
 
-class Hanging(Exception):
+class HangingShardsError(Exception):
     """Shards have yielded nothing for too long."""
 
-    def __init__(self, reading: Sequence[Reading]) -> None:
+    def __init__(self, reading: Sequence[HangingShard]) -> None:
         super().__init__(reading)
         self.reading = reading
 
@@ -30,7 +30,8 @@ def run_watched(
 ) -> None:
     """Call ``do`` with each job, in so many threads; raise the first error.
 
-    Raises Hanging if a shard that ``catalog`` lists yields nothing for ``patience`` seconds.
+    Raises HangingShardsError if a shard that ``catalog`` lists yields nothing for ``patience``
+    seconds.
     """
     # Shared by the threads: next() is atomic.
     waiting = iter(jobs)
@@ -51,12 +52,12 @@ def run_watched(
             end.result()
         if not running:
             return
-        reading = catalog.reading(patience)
+        reading = catalog.hanging_shards(patience)
         if reading:
             _drop(waiting)
             for thread in started:
                 end_commands(thread)
-            raise Hanging(reading)
+            raise HangingShardsError(reading)
 
 
 def _run(do: Callable[[T], None], waiting: Iterator[T], end: "Future[None]") -> None:

@@ -11,7 +11,7 @@ from wdsflow.training.columns import IMAGE, TEXT, FeedColumns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, as_tensor
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.hanging import at
+from wdsflow.training.stalls.hanging import samples_text
 
 from .batch_pool import BatchPool
 
@@ -41,10 +41,10 @@ class Assembler:
 
     def _mapped(self, samples: Sequence[Task]) -> Batch:
         try:
-            return joined([task.made.more[0] for task in samples])
+            return join_results([task.made.other_values[0] for task in samples])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise SampleError(
-                f"map returned samples that make no batch: {error!r}, among {at(samples)}"
+                f"map returned samples that make no batch: {error!r}, among {samples_text(samples)}"
             ) from error
 
     def _column(self, number: int, samples: Sequence[Task]) -> object:
@@ -52,7 +52,7 @@ class Assembler:
             return self._pictures(samples)
         if number == TEXT:
             return stack([task.made.text for task in samples])
-        return stack([task.made.more[number] for task in samples])
+        return stack([task.made.other_values[number] for task in samples])
 
     def _pictures(self, samples: Sequence[Task]) -> object:
         """Return the images as one tensor, or as a list if they cannot be stacked.
@@ -116,16 +116,16 @@ class Assembler:
         )
 
 
-def joined(items: Sequence[Any]) -> object:
+def join_results(items: Sequence[Any]) -> object:
     """Join the results of a user's map.
 
     Tuples, lists and dicts are joined by column, anything else as one column.
     """
     first = items[0]
     if isinstance(first, Mapping):
-        return {name: joined([item[name] for item in items]) for name in first}
+        return {name: join_results([item[name] for item in items]) for name in first}
     if isinstance(first, (tuple, list)):
-        return [joined(list(column)) for column in zip(*items, strict=True)]
+        return [join_results(list(column)) for column in zip(*items, strict=True)]
     return stack(items)
 
 
@@ -155,7 +155,9 @@ def _shape_of(task: Task) -> Shape:
 
 def _shapes(tasks: Sequence[Task], show: Callable[[list[int]], str]) -> str:
     """Return the shape of the image of each of two samples in words."""
-    return ", and ".join(f"{show(list(_shape_of(task) or ()))} for {at([task])}" for task in tasks)
+    return ", and ".join(
+        f"{show(list(_shape_of(task) or ()))} for {samples_text([task])}" for task in tasks
+    )
 
 
 def _pixels(shape: Sequence[int]) -> str:

@@ -23,7 +23,7 @@ class BatchPool:
     def __init__(self, spare: int = 3) -> None:
         # Without a lock: garbage collection may return memory inside take().
         self._free: deque[NDArray[np.float32]] = deque(maxlen=spare)
-        self.made = 0
+        self.allocations = 0
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return an uninitialised tensor of that shape."""
@@ -38,7 +38,7 @@ class BatchPool:
                 memory = self._free.popleft()
         if memory is None or memory.size < count:
             memory = np.empty(count, np.float32)
-            self.made += 1
+            self.allocations += 1
         lent = memory[:count].reshape(shape)
         # torch keeps this view as long as any tensor shares its memory.
         weakref.finalize(lent, self._free.append, memory).atexit = False

@@ -7,8 +7,8 @@ from itertools import islice
 
 from wdsflow.training.feed.recipe import FeedRecipe
 from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError
-from wdsflow.training.sample_tasks import Reading
-from wdsflow.training.stalls.hanging import BusyWith
+from wdsflow.training.sample_tasks import HangingShard
+from wdsflow.training.stalls.hanging import BusyDecoder
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import StallError, WorkerFacts, rank_name, stall_message
@@ -56,33 +56,33 @@ class BatchWait:
         except StallError:
             raise
         except StarvedError as error:
-            raise self._sent(self._stall(run, epoch, starved=error)) from None
+            raise self._send_error(self._stall(run, epoch, starved=error)) from None
         except (DecoderError, SampleError) as error:
-            raise self.of_this_rank(error) from error.__cause__
+            raise self.send_as_this_rank(error) from error.__cause__
         except Exception as error:
-            self._watchdog.failed(error)
+            self._watchdog.send_failure(error)
             raise
         finally:
             self.seconds += time.perf_counter() - started
 
-    def no_batch(self, run: EpochRun, epoch: int) -> FeedStopped:
+    def send_no_batch_error(self, run: EpochRun, epoch: int) -> FeedStopped:
         """Return the error for an epoch that ended without a batch; all ranks get it."""
-        return self._sent(self._stall(run, epoch))
+        return self._send_error(self._stall(run, epoch))
 
-    def of_this_rank(self, error: FeedStopped) -> FeedStopped:
+    def send_as_this_rank(self, error: FeedStopped) -> FeedStopped:
         """Return an error with the name of this rank; all ranks get it."""
-        return self._sent(type(error)(f"{rank_name(*self._recipe.job_rank)}: {error}"))
+        return self._send_error(type(error)(f"{rank_name(*self._recipe.job_rank)}: {error}"))
 
-    def _sent(self, error: FeedStopped) -> FeedStopped:
+    def _send_error(self, error: FeedStopped) -> FeedStopped:
         """Send an error to all ranks; return it."""
-        self._watchdog.failed(error)
+        self._watchdog.send_failure(error)
         return error
 
     def _check(self, run: EpochRun, waited: float) -> None:
         """Check for errors of other ranks, and report a long wait."""
         if run.planner is None:
             # It is still skipping the samples that were yielded before the state was saved.
-            self._watchdog.again()
+            self._watchdog.restart_wait()
         self._watchdog.check()
         self._progress.wait(waited, self._tally, self.seconds)
 
@@ -103,13 +103,13 @@ class BatchWait:
             starved: why no batch can be filled, if that is clear.
         """
         recipe = self._recipe
-        busy: Sequence[BusyWith] = ()
-        reading: list[Reading] = []
+        busy: Sequence[BusyDecoder] = ()
+        reading: list[HangingShard] = []
         if waited is not None:
             # What has been at one sample for half of the time is to blame.
             busy = run.decoders.busy(waited / 2)
             for source in recipe.sources:
-                reading += source.catalog.reading(waited / 2)
+                reading += source.catalog.hanging_shards(waited / 2)
         message = stall_message(
             tally=self._tally.copy(),
             worker=_worker_facts(recipe, run, epoch, starved),
@@ -142,7 +142,7 @@ def _worker_facts(
         # It was read once from its beginning to its end, unless it was given up in the middle.
         passes = int(starved.in_a_row is None)
     else:
-        stream = None if run.planner is None else run.planner.awaited
+        stream = None if run.planner is None else run.planner.awaited_stream
     if stream is None:
         return None
     shards = list(dict.fromkeys(islice(order.shards_of(epoch, stream), order.shards)))

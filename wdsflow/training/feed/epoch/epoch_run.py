@@ -19,7 +19,7 @@ from .assembler import Batch
 from .planner import Planner
 
 # Seconds between two checks of the other ranks.
-_LOOK = 0.5
+_POLL = 0.5
 # Seconds without an answer of a decoder, after which it is
 # checked whether the run has been stopped.
 _ANSWER = 0.2
@@ -85,7 +85,7 @@ class EpochRun:
         # Processes are forked here, in the thread that asks
         # for an epoch, as a DataLoader forks its own.
         self.decoders = begin_decoding()
-        self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="wdsflow-feed", daemon=True)
         try:
             self._thread.start()
         except BaseException:
@@ -95,12 +95,13 @@ class EpochRun:
         self.owner = os.getpid()
         _living.add(self)
 
-    def next(self, look: Callable[[float], None]) -> Ready | None:
+    def next(self, while_waiting: Callable[[float], None]) -> Ready | None:
         """Return the next batch; None after the last.
 
-        While it waits, it calls ``look`` with the seconds waited.
+        While it waits, it calls ``while_waiting`` with the seconds waited.
 
-        Raises errors of the work or of ``look``, and RuntimeError once this pass has been closed.
+        Raises errors of the work or of ``while_waiting``, and RuntimeError once this pass has been
+        closed.
         """
         if self.owner != os.getpid():
             raise RuntimeError(
@@ -113,9 +114,9 @@ class EpochRun:
                     "this pass over the loader was ended: by another pass, a loaded state or close()"
                 )
             try:
-                item = self._ready.get(timeout=_LOOK)
+                item = self._ready.get(timeout=_POLL)
             except queue.Empty:
-                look(time.monotonic() - started)
+                while_waiting(time.monotonic() - started)
                 continue
             if isinstance(item, Ready):
                 self._room.put(None)
@@ -149,7 +150,7 @@ class EpochRun:
         # Wakes the thread.
         self._room.put(None)
 
-    def _drive(self) -> None:
+    def _run(self) -> None:
         error: BaseException | None = None
         try:
             self._make_all()
@@ -163,15 +164,15 @@ class EpochRun:
     def _make_all(self) -> None:
         with (
             contextlib.closing(self.decoders),
-            contextlib.closing(self._plan(self._look)) as planner,
+            contextlib.closing(self._plan(self._check_stopped)) as planner,
         ):
             self.planner = planner
             # Results are taken in the order of their chunks:
             # batches do not depend on who is done first.
             pending: deque[Chunk] = deque()
             is_next_told = False
-            while not planner.finished:
-                self._look()
+            while not planner.is_finished:
+                self._check_stopped()
                 sent = self._send_next(planner, pending)
                 if planner.all_drawn and not is_next_told:
                     is_next_told = True
@@ -182,12 +183,12 @@ class EpochRun:
                     self.decoders.wait(0 if sent else _ANSWER)
                 # Also without results: lost samples may need others, which are drawn next.
                 given = self._give_ready(planner)
-                if not (pending or given or planner.finished):
+                if not (pending or given or planner.is_finished):
                     raise RuntimeError(
                         "the order of this epoch names no next sample, and the epoch has not ended"
                     )
-                while pending and pending[0].done and not planner.finished:
-                    planner.take(pending.popleft().results())
+                while pending and pending[0].done and not planner.is_finished:
+                    planner.take_results(pending.popleft().results())
                     self._give_ready(planner)
             # In a short epoch all may be made before the loop comes round again.
             if not is_next_told:
@@ -220,16 +221,16 @@ class EpochRun:
             given += 1
         return given
 
-    def _look(self) -> None:
+    def _check_stopped(self) -> None:
         if self.stopped:
             raise _Stopped
 
     def _put(self, item: Ready | _End) -> None:
         while True:
-            self._look()
+            self._check_stopped()
             with contextlib.suppress(queue.Empty):
-                self._room.get(timeout=_LOOK)
-                self._look()
+                self._room.get(timeout=_POLL)
+                self._check_stopped()
                 self._ready.put(item)
                 return
 

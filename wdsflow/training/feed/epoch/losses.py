@@ -33,15 +33,15 @@ class Losses:
         self.in_a_row = 0
         self._tally, self._most, self._idle = tally, most, idle
 
-    def lose(self, loss: FeedLoss, round_: int = 0) -> None:
+    def count_loss(self, loss: FeedLoss, round_: int = 0) -> None:
         """Count a lost sample: in the tally once per epoch, not in each round."""
         if not round_:
-            self._tally.lose(loss)
+            self._tally.add_loss(loss)
             if loss.stage == "select":
                 self._tally.count_fields(tuple(loss.detail.split(", ")))
-        self.miss()
+        self.count_missing()
 
-    def miss(self) -> None:
+    def count_missing(self) -> None:
         """Count a sample that is not there."""
         self.in_a_row += 1
         if self.in_a_row >= self._most:

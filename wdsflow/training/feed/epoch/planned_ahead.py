@@ -22,7 +22,7 @@ class PlannedAhead:
     def __init__(self, epoch: int, plan: Callable[[Callable[[], None]], Planner]) -> None:
         self.epoch = epoch
         self._idle: Callable[[], None] | None = None
-        self._planner: Planner | None = plan(self._look)
+        self._planner: Planner | None = plan(self._call_idle)
         _living.add(self)
 
     def begin(self, idle: Callable[[], None]) -> Planner:
@@ -43,7 +43,7 @@ class PlannedAhead:
         if self._planner is not None:
             self._planner.abandon()
 
-    def _look(self) -> None:
+    def _call_idle(self) -> None:
         if self._idle is not None:
             self._idle()
 

@@ -19,7 +19,7 @@ class PlannedStep:
         self._complete_runs = 0
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no more samples are to come."""
         while self._complete_runs < len(self.runs) and not self.runs[self._complete_runs].missing:
             self._complete_runs += 1
@@ -81,7 +81,7 @@ class StreamInUse:
 
     ``runs``: those that still need samples, in the order of batches. ``in_progress``: tasks without
     results. ``begun``: it has been drawn from. ``ended``: it has no more tasks. ``closed``: no more
-    tasks of it are needed. ``given``: its position after the last sample that is in a batch.
+    tasks of it are needed. ``given_position``: after the last sample that is in a batch.
 
     Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round
     so far, whether it is ``from_beginning``, rather than from the position of a loaded state, and
@@ -93,7 +93,7 @@ class StreamInUse:
         self.runs: deque[PlannedRun] = deque()
         self.in_progress = 0
         self.begun = self.ended = self.closed = self.starved = False
-        self.given = position
+        self.given_position = position
         self.round = position.round
         self.usable = 0
         self.from_beginning = position.number == 0

@@ -111,12 +111,12 @@ class Planner:
         return self._all_planned and not self._to_draw
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all batches of the epoch have been given."""
         return not self._planned
 
     @property
-    def awaited(self) -> StreamKey | None:
+    def awaited_stream(self) -> StreamKey | None:
         """The stream that the next batch comes from; None if it comes from several. Thread-safe."""
         if self._order.global_order:
             return None
@@ -128,7 +128,7 @@ class Planner:
         """Return the next tasks for a decoder; none if enough samples are in progress."""
         return self._draw() or self._replacements.search(self._chunk)
 
-    def take(self, tasks: Sequence[Task]) -> None:
+    def take_results(self, tasks: Sequence[Task]) -> None:
         """Take drawn tasks, which now have results.
 
         Raises StarvedError if too many samples were lost in a row.
@@ -157,7 +157,7 @@ class Planner:
         """Return the next batch if it is complete. Raises StarvedError if it never will be."""
         while self._planned:
             first = self._planned[0]
-            if not first.complete:
+            if not first.is_complete:
                 return None
             samples = self._filled(first) if self._order.global_order else self._full(first)
             if samples is None:
@@ -185,8 +185,8 @@ class Planner:
         streams: list[StreamPosition] = []
         if not self._order.global_order:
             last = samples[-1]
-            self._streams[last.stream].given = StreamPosition(last.round, last.number + 1)
-            streams = [used.given for used in self._streams.values()]
+            self._streams[last.stream].given_position = StreamPosition(last.round, last.number + 1)
+            streams = [used.given_position for used in self._streams.values()]
         number = self._next_number
         self._next_number += 1
         after = EpochPosition(number + 1, streams, planned.step.stop)
@@ -200,14 +200,14 @@ class Planner:
             self._open(key, positions[number] if positions else StreamPosition())
         # Once all read ahead.
         for used in self._streams.values():
-            used.stream.skip_to(used.given.number)
+            used.stream.skip_to(used.given_position.number)
 
     def _open(self, key: StreamKey, position: StreamPosition) -> None:
         """Open a stream in the round of a position.
 
         If its shards cannot seek, the stream begins to read ahead.
         """
-        stream = self._open_stream(key, position.round, self._losses.lose)
+        stream = self._open_stream(key, position.round, self._losses.count_loss)
         self._streams[key] = StreamInUse(stream, position)
 
     def _plan(self) -> None:
@@ -326,7 +326,7 @@ class Planner:
     # Results
 
     def _lose(self, used: StreamInUse, task: Task, loss: FeedLoss) -> None:
-        self._losses.lose(loss, task.round)
+        self._losses.count_loss(loss, task.round)
         self._drawn -= 1
         if self._order.global_order:
             used.add(None)
@@ -365,7 +365,7 @@ class Planner:
     def _miss(self, run: PlannedRun) -> None:
         """Count the samples of a run that its shards do not have as lost."""
         while run.missing:
-            self._losses.miss()
+            self._losses.count_missing()
             run.add(None)
 
     # Batches

@@ -64,7 +64,7 @@ class Replacements:
         self._in_progress = None
         for task in tasks:
             if isinstance(task.result, FeedLoss):
-                self._losses.miss()
+                self._losses.count_missing()
             else:
                 self._losses.in_a_row = 0
                 task.drop_content()
@@ -113,9 +113,9 @@ class Replacements:
         """
         for step in later:
             following = step.valid()[:count]
-            if len(following) == count or (following and step.complete):
+            if len(following) == count or (following and step.is_complete):
                 return following
-            if not step.complete:
+            if not step.is_complete:
                 return []
         return None
 

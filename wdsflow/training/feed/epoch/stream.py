@@ -138,7 +138,9 @@ class Stream:
             return refs
         rng = random.Random(f"{self._seed} {self._epoch} {self.round}")
         most_bytes = self._most_bytes - self._most_bytes // _AHEAD
-        return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most_bytes)
+        return shuffle_references(
+            refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most_bytes
+        )
 
     def _items(self) -> Generator[Listed, None, None]:
         # Shards in a row without a sample. Without a limit, an endless order would draw forever.
@@ -161,7 +163,7 @@ class Stream:
         return int.from_bytes(digest.digest(), "big") >> 1
 
 
-def mixed(
+def shuffle_references(
     refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
 ) -> Iterator[SampleRef]:
     """Yield references from a shuffle buffer, in an order drawn by ``rng``.

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.joining.join_errors import all_withheld, ambiguous_join, no_match
+from wdsflow.joining.join_errors import all_withheld_error, ambiguous_join_error, no_match_error
 from wdsflow.joining.join_result import withheld_line
 from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.joining.row_use import RowUse
@@ -14,9 +14,9 @@ from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed_options import FeedOptions, JoinError
-from wdsflow.training.ranks import JobRank, gathered, talks
+from wdsflow.training.ranks import JobRank, gather_from_ranks, is_distributed
 
-from .join_errors import refused_join
+from .join_errors import mismatch_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _ENTRIES = 1 << 18
 _log = logging.getLogger("wdsflow.training")
 
 
-def count_joined(
+def count_and_check_join(
     catalog: Catalog,
     urls: Sequence[Shard],
     job_rank: JobRank,
@@ -50,7 +50,7 @@ def count_joined(
     changed = [url for url in dict.fromkeys(urls) if url in catalog.join.withheld]
     if not changed:
         return counts
-    catalog.list_again()
+    catalog.forget_listings()
     new = dict(
         zip(changed, count_samples(catalog, changed, job_rank, options, exact=exact), strict=True)
     )
@@ -70,15 +70,15 @@ def check_some_match(
     """
     use = join.use
     assert use is not None
-    if job_rank.world_size > 1 and talks():
-        _check_one_table(gathered(join.index.digest))
+    if job_rank.world_size > 1 and is_distributed():
+        _check_one_table(gather_from_ranks(join.index.digest))
     for url in urls:
         catalog.count(url)
         if use.matched:
             break
     join.use = None
     if not use.matched:
-        raise refused_join(no_match(join, use.samples, use.values), options)
+        raise mismatch_error(no_match_error(join, use.samples, use.values), options)
 
 
 class _Matches:
@@ -98,12 +98,14 @@ class _Matches:
     def __init__(self, use: RowUse, gather: Callable[[Any], list[Any]]) -> None:
         import numpy as np
 
-        counts = np.sum(gather((use.samples, use.matched, use.withheld, use.several)), axis=0)
+        counts = np.sum(
+            gather((use.samples, use.matched, use.withheld, use.with_several_rows)), axis=0
+        )
         self.samples, self.matched, self.withheld, self.several = counts.tolist()
         self.used = self.shared = 0
-        for start in range(0, len(use.rows), _SLICE):
+        for start in range(0, len(use.used_rows), _SLICE):
             part = slice(start, start + _SLICE)
-            use.shared[part] = self._add(gather((use.rows[part], use.shared[part])))
+            use.shared_rows[part] = self._add(gather((use.used_rows[part], use.shared_rows[part])))
         # Several ranks may have the same ones.
         examples: dict[str, None] = {}
         self.values: list[str] = []
@@ -140,23 +142,23 @@ def _check(
     """
     use, join.use = join.use, None
     assert use is not None
-    gather: Callable[[Any], list[Any]] = _alone
-    if job_rank.world_size > 1 and talks():
-        gather = gathered
+    gather: Callable[[Any], list[Any]] = _gather_alone
+    if job_rank.world_size > 1 and is_distributed():
+        gather = gather_from_ranks
     _check_one_table(gather(join.index.digest))
     matches = _Matches(use, gather)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
-        error = ambiguous_join(join, matches.several, matches.shared, matches.examples)
-        raise refused_join(error, options)
-    if join.resolves:
+        error = ambiguous_join_error(join, matches.several, matches.shared, matches.examples)
+        raise mismatch_error(error, options)
+    if join.withholds_rows:
         join.withheld = _withheld(join, use, urls, gather)
         withheld = sum(map(count_withheld, join.withheld.values()))
         matches.withheld += withheld
         matches.matched -= withheld
     if not matches.matched:
         if matches.withheld:
-            raise refused_join(all_withheld(join, matches.withheld), options)
-        raise refused_join(no_match(join, matches.samples, matches.values), options)
+            raise mismatch_error(all_withheld_error(join, matches.withheld), options)
+        raise mismatch_error(no_match_error(join, matches.samples, matches.values), options)
     _log.info(
         "join: %s of %s have a row of %s; %s of %s used",
         f"{matches.matched:,}",
@@ -176,9 +178,9 @@ def _withheld(
     rows = use.rows_by_number(urls)
     first = None
     if join.ambiguous == "first":
-        first = _gathered_firsts(FirstSamples.of(rows, use.shared), gather)
+        first = _gathered_firsts(FirstSamples.of(rows, use.shared_rows), gather)
     withheld: dict[Shard, bytes] = {}
-    for part in gather(withheld_rows(rows, use.shared, first)):
+    for part in gather(withheld_rows(rows, use.shared_rows, first)):
         for number, bits in part.items():
             withheld[urls[number]] = bits
     return withheld
@@ -201,5 +203,5 @@ def _check_one_table(digests: Sequence[str]) -> None:
         raise JoinError("the table is not the same on all ranks: give all machines one file")
 
 
-def _alone(value: Any) -> list[Any]:
+def _gather_alone(value: Any) -> list[Any]:
     return [value]

@@ -13,7 +13,7 @@ from wdsflow.stages.caption_sources import Captions
 from wdsflow.table_files.errors import TableError
 from wdsflow.training.feed_options import FeedOptions, JoinError
 
-from .join_errors import refused_table
+from .join_errors import unreadable_table_error
 
 
 class FeedJoin:
@@ -27,13 +27,13 @@ class FeedJoin:
         try:
             self._opened = OpenedJoin(options, captions)
         except TableError as error:
-            raise refused_table(error, options) from error.__cause__
+            raise unreadable_table_error(error, options) from error.__cause__
         self.fields: JoinedFields = self._opened.fields
 
-    def begin(self, urls: Sequence[Shard]) -> None:
+    def find_key_prefixes(self, urls: Sequence[Shard]) -> None:
         """Learn how the keys of shards are named in a ledger. Raises JoinError."""
         try:
-            self._opened.begin(urls)
+            self._opened.find_key_prefixes(urls)
         except TableError as error:
             raise JoinError(str(error)) from None
 
@@ -58,6 +58,6 @@ def open_unchecked_join(
     join = open_join(options, captions)
     if join is None:
         return None
-    join.begin(urls)
+    join.find_key_prefixes(urls)
     join.fields.use = None
     return join.fields

@@ -2,7 +2,7 @@
 
 import logging
 
-from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.stalls.loss_tally import log_or_print
 
 # Iterations in a row that ended after one batch.
 _MOST_LOOKS = 2
@@ -52,20 +52,20 @@ class EpochCounter:
         self._looks = 0 if self._counted or requested else self._looks + bool(self._given)
         self._epoch, self._given, self._counted = self.next, 0, False
         if self._advances and requested and self._epoch in self._read:
-            say(
+            log_or_print(
                 logging.WARNING,
                 f"epoch {self._epoch} begins again, with the same batches: set_epoch({self._epoch}) was called after "
                 "this epoch had been read. Without set_epoch, each iteration begins the next epoch",
             )
         elif self._advances and self._looks == _MOST_LOOKS:
-            say(
+            log_or_print(
                 logging.WARNING,
                 f"the last {_MOST_LOOKS} iterations ended after one batch; this one begins epoch {self._epoch} again, "
                 "with the same batch. Iterate over the loader once per epoch, or call set_epoch before each iteration",
             )
         return self._epoch
 
-    def give(self, *, last: bool) -> bool:
+    def count_batch(self, *, last: bool) -> bool:
         """Count a batch; return whether this batch makes the iteration count as an epoch."""
         self._given += 1
         if self._counted or not (last or self._given == _COUNTS):

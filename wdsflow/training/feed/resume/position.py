@@ -76,10 +76,10 @@ class FeedPosition:
             return self._order.position(self._resumed)
         return EpochPosition()
 
-    def give(self, epoch: int, after: EpochPosition, *, last: bool) -> None:
+    def count_batch(self, epoch: int, after: EpochPosition, *, last: bool) -> None:
         """Count a batch of an epoch: the position is now ``after`` it. ``last``: it has no more."""
         self._state = self._state_at(epoch, after)
-        if self._epochs.give(last=last):
+        if self._epochs.count_batch(last=last):
             # Resume only once.
             self._resumed = None
 
@@ -93,7 +93,7 @@ class FeedPosition:
         position = self._order.position(self._state)
         last = self._order.at_last(position)
         if last != position:
-            self.give(epoch, last, last=True)
+            self.count_batch(epoch, last, last=True)
 
     def state(self) -> dict[str, Any]:
         """Return the position after the last batch, as JSON values."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from wdsflow.joining.join_options import no_join
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import rerun_command
 from wdsflow.validate.advice.training_flags import with_flags
 
 from .state import OtherJoin, OtherSamples, OtherSubset
@@ -21,15 +21,15 @@ def resume_fixes(options: FeedOptions, other: OtherSamples) -> list[str]:
         return []
     fixes = []
     if isinstance(other, OtherJoin) and not other.joined:
-        same = command(options, **no_join())
+        same = rerun_command(options, **no_join())
         fixes.append(f"to resume without the table, as that run read its samples: {same}")
     if isinstance(other, OtherSubset) and other.again:
-        same = command(options, ledger=other.ledger, where=other.where)
+        same = rerun_command(options, ledger=other.ledger, where=other.where)
         fixes.append(f"to resume with the samples of the checkpoint: {same}")
     argv = _without_resume(options.argv)
     return [
         *fixes,
-        f"to begin a new run with these samples: {command(replace(options, argv=tuple(argv)))}",
+        f"to begin a new run with these samples: {rerun_command(replace(options, argv=tuple(argv)))}",
     ]
 
 

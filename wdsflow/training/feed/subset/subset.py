@@ -14,9 +14,9 @@ from wdsflow.pieces.view_source import view_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.ranks import JobRank, shared_out
+from wdsflow.training.ranks import JobRank, divide_among_ranks
 
-from .subset_advice import explained, kept_text, nothing_kept
+from .subset_advice import kept_text, nothing_kept_error, subset_error
 
 # Sample positions held for later passes, 8 bytes each.
 _HELD = 1 << 22
@@ -61,7 +61,7 @@ class Subset:
             ledger = LedgerSubset.of(str(options.ledger), str(options.where))
             self._shards = {shard.url: shard for shard in ledger.shards(distinct_urls)}
         except (LedgerError, SourceError) as error:
-            raise explained(error, options, data) from None
+            raise subset_error(error, options, data) from None
         self.where = ledger.where
         if ledger.compares:
             # Each rank needs the samples of all shards.
@@ -71,7 +71,7 @@ class Subset:
         kept = sum(max(0, share.kept) for share in shares)
         samples = ledger.samples(urls)
         if not numbers:
-            raise nothing_kept(options, data, samples, len(urls))
+            raise nothing_kept_error(options, data, samples, len(urls))
         _log.info("%s", kept_text(kept, samples, len(numbers), len(urls)))
         self.urls = [urls[number] for number in numbers]
         self.weights = None if weights is None else [weights[number] for number in numbers]
@@ -92,7 +92,7 @@ class Subset:
         try:
             kept = self._shards[url].kept()
         except LedgerError as error:
-            raise explained(error, self._options, self._data) from None
+            raise subset_error(error, self._options, self._data) from None
         self._hold(url, state, kept)
         return view_of(source, kept.ranges)
 
@@ -130,10 +130,10 @@ class Subset:
         def read(numbers: Iterable[int]) -> dict[int, _Share]:
             return {number: share(self._shards[urls[number]]) for number in numbers}
 
-        shares = shared_out(len(urls), job_rank, read)
+        shares = divide_among_ranks(len(urls), job_rank, read)
         for kept_share in shares:
             if kept_share.error:
-                raise explained(LedgerError(kept_share.error), self._options, self._data)
+                raise subset_error(LedgerError(kept_share.error), self._options, self._data)
         return shares
 
 

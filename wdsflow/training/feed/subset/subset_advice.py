@@ -9,7 +9,7 @@ from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import rerun_command
 
 
 def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]:
@@ -21,15 +21,15 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]
     if isinstance(error, LedgerOfOtherJoin):
         return []
     if isinstance(error, StagedLedger):
-        return [f"to write the samples that it keeps: {_cut(options, urls)}"]
+        return [f"to write the samples that it keeps: {_cut_command(options, urls)}"]
     score, new = measure_command(urls, options.ledger, options.where)
     missing = getattr(error, "call", "") or "what it needs"
-    return [f"to compute {missing}: {score}", f"then: {command(options, ledger=str(new))}"]
+    return [f"to compute {missing}: {score}", f"then: {rerun_command(options, ledger=str(new))}"]
 
 
-def to_see_terms(options: FeedOptions, data: str) -> str:
+def terms_fix(options: FeedOptions, data: str) -> str:
     """Return a fix for a predicate that keeps too little; it ends with a command."""
-    return f"to see which term drops how many: {_cut(options, _urls(data))} --dry-run"
+    return f"to see which term drops how many: {_cut_command(options, _urls(data))} --dry-run"
 
 
 def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:
@@ -47,22 +47,22 @@ def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:
     return f"the ledger keeps {kept:,} of {how_many(samples, 'sample')} ({share}), in {where}"
 
 
-def explained(error: Exception, options: FeedOptions, data: str) -> SubsetError:
+def subset_error(error: Exception, options: FeedOptions, data: str) -> SubsetError:
     """Return the error for a ledger that cannot be used, with fixes."""
     return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error)]))
 
 
-def nothing_kept(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:
+def nothing_kept_error(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:
     """Return the error for a predicate that keeps none of the samples."""
     lost = f"{options.where} keeps none of {how_many(samples, 'sample')} in {how_many(shards, 'shard')}"
-    return NothingKept(f"{lost}\n  {to_see_terms(options, data)}")
+    return NothingKept(f"{lost}\n  {terms_fix(options, data)}")
 
 
 def _urls(data: str) -> list[str]:
     return data.split("::") if data else ["SHARDS"]
 
 
-def _cut(options: FeedOptions, urls: Sequence[str]) -> str:
+def _cut_command(options: FeedOptions, urls: Sequence[str]) -> str:
     assert options.ledger is not None
     new = f"{options.ledger.rstrip('/')}-kept"
     shown = " ".join(map(quote_path, urls))

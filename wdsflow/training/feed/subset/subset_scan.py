@@ -15,7 +15,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.training.feed_options import FeedOptions
 
-from .subset_advice import explained, kept_text, nothing_kept
+from .subset_advice import kept_text, nothing_kept_error, subset_error
 
 # The error of a shard whose ledger does not match.
 _LEDGER = "ledger"
@@ -85,22 +85,22 @@ def scan_kept(
         }
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:
-        raise explained(error, options, data) from None
+        raise subset_error(error, options, data) from None
     scanned = scan_shards(
         some,
         scan_options,
         progress=progress,
-        how=[_KeptScan(shards[url], None if join is None else join.of(url)) for url in some],
+        how=[_KeptScan(shards[url], None if join is None else join.for_shard(url)) for url in some],
     )
     for shard in scanned:
         if shard.error == _LEDGER:
             missing_score, what = shard.error_fix, shard.error_detail
-            raise explained(
+            raise subset_error(
                 MissingScore(missing_score, what) if missing_score else LedgerError(what),
                 options,
                 data,
             )
     left = [shard for shard in scanned if shard.error is not None or shard.members]
     if not left:
-        raise nothing_kept(options, data, samples, len(some))
+        raise nothing_kept_error(options, data, samples, len(some))
     return left, kept_text(sum(shard.samples for shard in left), samples, len(left), len(some))
