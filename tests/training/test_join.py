@@ -875,8 +875,8 @@ from pathlib import Path
 index = RowIndex(Path(sys.argv[1]))
 before = resident()
 for number in range(0, 600_000, 3):
-    entry = index.find(f"{number:09d}")
-    assert index.values(entry)[0][1].startswith(b"a caption of sample %09d" % number)
+    entry = index.entry_of(f"{number:09d}")
+    assert index.row_values(entry)[0][1].startswith(b"a caption of sample %09d" % number)
 print(resident() - before)
 """
     words = [sys.executable, "-c", script, str(index.folder)]
