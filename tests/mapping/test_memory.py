@@ -102,7 +102,7 @@ def measured(tmp_path: Path, which: str) -> tuple[dict[str, object], int]:
 READER = """
 import os, sys
 import datasets, wdsflow
-from wdsflow.memory.usage import held
+from wdsflow.memory.usage import pss_bytes
 
 if os.fork() == 0:
     datasets.Dataset.from_dict({"x": [bytes(4 << 20)] * 75}).save_to_disk(sys.argv[1])
@@ -110,7 +110,7 @@ if os.fork() == 0:
 os.wait()
 dataset = datasets.load_from_disk(sys.argv[1])
 mapped = sum(len(row["x"]) for row in dataset)
-before = held(os.getpid())
+before = pss_bytes(os.getpid())
 found = wdsflow.bounded_map(dataset, lambda batch: {"n": list(map(len, batch["x"]))}, before - mapped // 3, 1, remove_columns="x")
 assert sum(found["n"]) == mapped
 """

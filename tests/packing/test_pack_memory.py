@@ -13,11 +13,11 @@ pytestmark = pytest.mark.usefixtures("new_interpreters")
 
 PACK = """
 import json, sys
-from wdsflow.memory.usage import peak
+from wdsflow.memory.usage import peak_resident_bytes
 from wdsflow.packing.run_pack import pack_shards
 folder, options = sys.argv[1], json.loads(sys.argv[2])
 report = pack_shards(f"{folder}/t.jsonl", f"{folder}/out", **options)
-print(json.dumps([report.rows, report.samples, report.left_out.total(), peak() >> 20]))
+print(json.dumps([report.rows, report.samples, report.left_out.total(), peak_resident_bytes() >> 20]))
 """
 
 

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.usefixtures("new_interpreters")
 
 GRAFT = """
 import json, sys
-from wdsflow.memory.usage import peak
+from wdsflow.memory.usage import peak_resident_bytes
 from wdsflow.reshaping.graft.run_graft import graft_shards
 folder = sys.argv[1]
 options = {"table": f"{folder}/t.parquet", "on": "key", "fields": ["txt=caption"], "jobs": 2}
 report = graft_shards(f"{folder}/in", f"{folder}/out", **options)
-print(json.dumps([report.total("matched"), report.matches.unmatched_rows, peak() >> 20]))
+print(json.dumps([report.total("matched"), report.matches.unmatched_rows, peak_resident_bytes() >> 20]))
 """
 
 

@@ -367,16 +367,16 @@ import sys
 from pathlib import Path
 from PIL import Image
 import simplejpeg
-from wdsflow.memory.usage import peak
+from wdsflow.memory.usage import peak_resident_bytes
 from wdsflow.stages.decode import Decode
 from tests.pictures import encoded, photo
 stage = Decode(mode=sys.argv[2], target=int(sys.argv[3]) or None, output=sys.argv[4], max_pixels=None)
 data = Path(sys.argv[1]).read_bytes()
 small = encoded(photo(600, 500), sys.argv[5])
 stage.decode(small)
-before = peak()
+before = peak_resident_bytes()
 stage.decode(data)
-print(peak() - before)
+print(peak_resident_bytes() - before)
 """
 
 

@@ -496,7 +496,7 @@ def test_a_large_table_is_sorted_in_parts(tmp_path, monkeypatch, long):
         cache = folder / str(part_bytes)
         given = (locate_table(table), "t.parquet", parse_on("key"), ("caption",))
         index = row_index(*given, cache)
-        assert (index.rows, index.entries, index.repeated_values_values) == (6000, 5880, 120)
+        assert (index.rows, index.entries, index.repeated_values) == (6000, 5880, 120)
         files = [(index.folder / name).read_bytes() for name in ("hashes", "blocks", "offsets")]
         digests.append((index.digest, files))
         assert [path.name for path in (cache / "wdsflow-joins").iterdir()] == [index.folder.name]
@@ -514,7 +514,7 @@ def test_values_with_the_same_hash_have_entries_of_their_own(tmp_path, monkeypat
     table.write_text("\n".join(lines))
     given = (locate_table(table), "t.jsonl", parse_on("key"), ("caption",))
     index = row_index(*given, tmp_path / "cache")
-    assert (index.rows, index.rows_with_value, index.entries, index.repeated_values_values) == (
+    assert (index.rows, index.rows_with_value, index.entries, index.repeated_values) == (
         5,
         4,
         3,
@@ -875,8 +875,8 @@ from pathlib import Path
 index = RowIndex(Path(sys.argv[1]))
 before = resident()
 for number in range(0, 600_000, 3):
-    entry = index.find(f"{number:09d}")
-    assert index.values(entry)[0][1].startswith(b"a caption of sample %09d" % number)
+    entry = index.entry_of(f"{number:09d}")
+    assert index.row_values(entry)[0][1].startswith(b"a caption of sample %09d" % number)
 print(resident() - before)
 """
     words = [sys.executable, "-c", script, str(index.folder)]

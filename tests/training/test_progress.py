@@ -193,19 +193,21 @@ def test_text_from_data_stays_on_its_line(heard):
 
 
 def run(statement):
-    script = f"import logging\nfrom wdsflow.training.stalls.loss_tally import cry, say\n{statement}"
+    script = f"import logging\nfrom wdsflow.training.stalls.loss_tally import log_critical, log_or_print\n{statement}"
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
 
 
 def test_a_program_that_has_not_set_up_logging_reads_stderr_and_no_text_twice():
-    assert run("say(logging.INFO, 'news'); cry('alarm')").stderr == "news\nalarm\n"
+    assert (
+        run("log_or_print(logging.INFO, 'news'); log_critical('alarm')").stderr == "news\nalarm\n"
+    )
 
 
 def test_a_program_that_has_set_up_logging_gets_records_at_its_level():
     done = run(
-        "logging.basicConfig(format='%(name)s %(message)s'); say(logging.INFO, 'news'); cry('alarm')"
+        "logging.basicConfig(format='%(name)s %(message)s'); log_or_print(logging.INFO, 'news'); log_critical('alarm')"
     )
     assert done.stderr == "wdsflow.training alarm\n"
 
@@ -213,7 +215,7 @@ def test_a_program_that_has_set_up_logging_gets_records_at_its_level():
 def test_an_alarm_is_on_stderr_even_where_logs_go_to_a_file(tmp_path):
     path = tmp_path / "log"
     done = run(
-        f"logging.basicConfig(filename={str(path)!r}); say(logging.INFO, 'news'); cry('alarm')"
+        f"logging.basicConfig(filename={str(path)!r}); log_or_print(logging.INFO, 'news'); log_critical('alarm')"
     )
     assert done.stderr == "alarm\n"
     assert "alarm" in path.read_text()
@@ -221,7 +223,7 @@ def test_an_alarm_is_on_stderr_even_where_logs_go_to_a_file(tmp_path):
 
 @pytest.mark.usefixtures("new_interpreters")
 def test_no_stderr_is_no_reason_to_fail():
-    run("import sys; sys.stderr = None; say(logging.INFO, 'news'); cry('alarm')")
+    run("import sys; sys.stderr = None; log_or_print(logging.INFO, 'news'); log_critical('alarm')")
 
 
 def test_say_and_cry_are_records_of_one_logger(heard):

@@ -16,8 +16,8 @@ from datetime import timedelta
 from types import ModuleType
 import torch.testing._internal.distributed.fake_pg
 from torch import distributed
-from wdsflow.training.ranks import connect
-from wdsflow.training.launch.launch import shared
+from wdsflow.training.ranks import connect_board
+from wdsflow.training.launch.launch import share_decision
 
 patience, long = timedelta(seconds=1), timedelta(hours=1)
 server = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -26,11 +26,11 @@ store.set_timeout(patience)
 distributed.init_process_group("fake", rank=1, world_size=2, store=store, timeout=patience)
 del server
 try:
-    connect()
+    connect_board()
 except RuntimeError:
     main = ModuleType("main")
     main.init_distributed_device = lambda args: "cpu"
-    with shared(main, refused=False):
+    with share_decision(main, refused=False):
         print(main.init_distributed_device(Namespace()))
 """
 

@@ -52,7 +52,7 @@ def become_keeper() -> None:
 
 
 def continue_in_forks() -> None:
-    """Continue in a child, and in another one after each that ends with status ``FORK_DONE_STATUS``.
+    """Continue in a child, and in another one after each that ends with ``FORK_DONE_STATUS``.
 
     This process ends as the first child with another status does.
     """

@@ -76,7 +76,9 @@ class Peer:
         path = [str(folder) for folder in sys.path]
         if root not in sys.path:
             path.append(root)
-        keeper = "from wdsflow.engines.keeper import lead; lead(); " if kept else ""
+        keeper = (
+            "from wdsflow.engines.keeper import become_keeper; become_keeper(); " if kept else ""
+        )
         self._kept = kept
         # The number of a reaped process may be reused.
         self._lock = threading.Lock()

@@ -23,8 +23,7 @@ _EXAMPLES = 3
 class RowUse:
     """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
 
-    ``keeps_rows``: the row of each sample is kept, in 8 bytes, until it is known which of them are
-    shared.
+    ``keeps_rows``: the row of each sample is kept, in 8 bytes, until it is known which are shared.
 
     Attributes:
         samples: that have been listed.

@@ -24,8 +24,7 @@ class ModelLocation:
         device: where a worker loads models.
         memory: its limit on a GPU ("8GiB", "80%", None for all free memory).
         facts: for decoders.
-        models_to_start: a worker without an address starts a process, which loads these models
-            first.
+        models_to_start: a worker without an address starts a process, which loads these first.
         window: bytes of items that are sent together.
         devices: names of the devices, for messages.
     """

@@ -18,8 +18,7 @@ from .remote_models import RemoteModels
 class Models(Protocol):
     """Runs models on items.
 
-    ``in_other_process``: in another process, which may die without this one. ``window``: see
-    ModelLocation.
+    ``in_other_process``: which may die without this one. ``window``: see ModelLocation.
     """
 
     in_other_process: bool

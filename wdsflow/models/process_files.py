@@ -41,7 +41,7 @@ def pending_call_count(address: str) -> float:
 
 
 class PendingCallCount:
-    """A context of a call: the calls that wait or run are counted in a file, for ``pending_call_count``."""
+    """A context of a call, which is counted in a file, for ``pending_call_count``."""
 
     def __init__(self, address: str) -> None:
         self._file = os.open(_load_file(address), os.O_CREAT | os.O_RDWR | os.O_TRUNC)

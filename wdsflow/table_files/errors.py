@@ -23,8 +23,7 @@ class TableError(ValueError):
 class NoTable(TableError):
     """No table with this name exists.
 
-    ``requested``: the name as given. ``nearest_table``: an existing table with a similar name, or
-    "".
+    ``requested``: the name as given. ``nearest_table``: an existing one with a similar name, or "".
     """
 
     def __init__(self, text: str, tables: Iterable[str]) -> None:

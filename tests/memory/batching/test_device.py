@@ -69,8 +69,8 @@ def test_cuda_without_a_device_is_refused(monkeypatch):
 def test_choosing_leaves_processes_free_to_fork():
     script = """
 import sys
-from wdsflow.memory.batching.device_names import choose
-chosen = choose("auto")
+from wdsflow.memory.batching.device_names import choose_devices
+chosen = choose_devices("auto")
 torch = sys.modules.get("torch")
 assert torch is None or not torch.cuda.is_initialized()
 assert chosen

@@ -18,7 +18,7 @@ from wdsflow.memory.batching.attempt import Failure
 from wdsflow.memory.batching.probe import probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.device import HostDevice
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import private_data_bytes
 
 MIB = 1 << 20
 sizes = [(index * 7) % 40 + 1 for index in range(60)]
@@ -28,7 +28,7 @@ def run(batch):
     arrays = np.ones((len(batch), max(batch), MIB), np.uint8)
     return [int(arrays[index, :size, ::4096].sum()) for index, size in enumerate(batch)]
 
-resource.setrlimit(resource.RLIMIT_DATA, (private_data() + 200 * MIB, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_DATA, (private_data_bytes() + 200 * MIB, resource.RLIM_INFINITY))
 runner = BatchRunner(run, cost=lambda size: size, waste=None)
 results = runner.map(sizes)
 resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -67,11 +67,11 @@ def test_the_memory_of_the_host_is_told():
 TOOK = """
 from wdsflow.memory.batching.device import HostDevice
 device = HostDevice()
-device.begin()
-before = device.took()
+device.start_measuring()
+before = device.peak_growth()
 block = bytearray(b"x") * (64 << 20)
 del block
-print(device.took() - before)
+print(device.peak_growth() - before)
 """
 
 

@@ -226,7 +226,10 @@ class TorchDevice:
         self._start = self._allocated(torch, most=False)
 
     def peak_growth(self) -> int:
-        """Return the peak since ``start_measuring``, in bytes above the start; on "mps" the present value."""
+        """Return the peak since ``start_measuring``, in bytes above the start.
+
+        On "mps" it is the present value.
+        """
         import torch
 
         return max(0, self._allocated(torch, most=True) - self._start)

@@ -62,7 +62,7 @@ def _visible() -> tuple[int, bool]:
 
 
 def computes_bf16(devices: str) -> bool:
-    """Return whether ``devices``, as for ``choose_devices``, are CUDA devices that compute in bfloat16.
+    """Return whether ``devices`` are CUDA devices that compute in bfloat16.
 
     This needs a compute capability of 8.0 or more.
 

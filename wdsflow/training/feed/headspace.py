@@ -80,8 +80,8 @@ def measure_headspace(
 
     The repeated batches are a few of the first ones.
 
-    ``cpu_seconds`` returns the processor time of the decoders so far. Of an epoch that is shorter,
-    all batches are measured.
+    ``cpu_seconds`` returns those of the decoders so far. Of an epoch that is shorter, all
+    batches are measured.
     """
     kept: list[Any] = []
     seen, begun, work = 0, 0.0, 0.0

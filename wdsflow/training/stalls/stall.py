@@ -128,7 +128,7 @@ def stall_message(
         busy: decoders that hang at a sample.
         reading: shards that hang.
         data: the shards as the user named them.
-        what: what happened, if training did not wait for a batch.
+        event: what happened, if training did not wait for a batch.
     """
     # Another thread writes it.
     tally = tally.copy()

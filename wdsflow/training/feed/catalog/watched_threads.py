@@ -30,8 +30,7 @@ def run_watched(
 ) -> None:
     """Call ``do`` with each job, in so many threads; raise the first error.
 
-    Raises HangingShardsError if a shard that ``catalog`` lists yields nothing for ``patience``
-    seconds.
+    Raises HangingShardsError if a shard of ``catalog`` yields nothing for ``patience`` seconds.
     """
     # Shared by the threads: next() is atomic.
     waiting = iter(jobs)

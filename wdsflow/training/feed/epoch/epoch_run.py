@@ -100,8 +100,7 @@ class EpochRun:
 
         While it waits, it calls ``while_waiting`` with the seconds waited.
 
-        Raises errors of the work or of ``while_waiting``, and RuntimeError once this pass has been
-        closed.
+        Raises errors of the work or of ``while_waiting``, and RuntimeError if this pass was closed.
         """
         if self.owner != os.getpid():
             raise RuntimeError(
