@@ -92,7 +92,7 @@ class JoinedCheck:
             return []
         advice = []
         for fix in mismatch_fixes(error, self._options.join_on):
-            command = invocation.with_join(self._options.join_words(fix.changed))
+            command = invocation.command_with_join(self._options.join_words(fix.changed))
             advice.append(Advice(0, fix.action, reader, command=command))
         return advice
 

@@ -48,7 +48,7 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
     return [*advice, *settings]
 
 
-def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
+def advise_full_run(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
     """Yield the command that reads all samples, if a limit ended the user's pipeline."""
     for verdict in verdicts:
         if verdict.run is not None and verdict.run.ended_by in ("samples", "time"):

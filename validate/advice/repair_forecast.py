@@ -19,14 +19,14 @@ from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.shards.shard import Shard
 
-from ..rules.kit.edited_evidence import changed
+from ..rules.kit.edited_evidence import shards_after_edit
 from ..rules.kit.shape_edits import ShapeEdits
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from .empty_captions import empty_captions
 from .preview_need import keeps_structure, needs_contents
 from .preview_scan import NOT_TRIED, scan_preview
-from .repaired_evidence import as_written, edited
+from .repaired_evidence import shard_after_edits, with_output_name
 from .typical_shards import typical_shards
 
 # scan_shards, with its engine
@@ -168,7 +168,7 @@ class RepairForecast:
         if plan.drop_bad and not self._compares_fields:
             # What is left out depends on what the evidence says of each sample.
             complete = self.repaired(replace(plan, drop_bad=False))
-            shards = changed(complete.shards, ShapeEdits(drop_bad=True))
+            shards = shards_after_edit(complete.shards, ShapeEdits(drop_bad=True))
             return RepairedSet(shards, complete.is_known)
         indexes = range(len(self._shards))
         previewed = {index for index in indexes if self._needs_preview(index, plan)}
@@ -185,12 +185,12 @@ class RepairForecast:
             repaired = self._previews.get(self._preview_key(index, plan))
             if repaired is None:
                 is_known = is_known and index not in previewed
-                repaired = edited(shard, edits)
+                repaired = shard_after_edits(shard, edits)
             elif repaired.error == NOT_TRIED:
                 is_known = False
                 repaired = shard
             if repaired.runs.head is not None:
-                shards.append(as_written(repaired))
+                shards.append(with_output_name(repaired))
         return RepairedSet(shards, is_known)
 
     def _preview(self, indexes: Iterable[int], plan: RepairPlan) -> None:

@@ -19,7 +19,7 @@ from wdsflow.shards.source.base import named
 from .dealt_shards import with_dealt_shards
 from .drawn_shards import with_drawn_shards
 from .forecast_result import Forecast
-from .named_shards import named_shards, unread
+from .named_shards import named_shards, unreadable_shard
 from .validation_shards import judge_validation
 from .worker_passes import ShardPasses
 
@@ -42,7 +42,7 @@ def forecast(
         validation: the same for the shards of ``--val-data``, if they were scanned.
     """
     base = _settings(reader, arguments)
-    foreign = _foreign(arguments)
+    foreign = _why_unsupported(arguments)
     if foreign or not isinstance(reader, OpenClip33) or not evidence.shards:
         note = foreign or "only OpenCLIP's loader is forecast"
         return replace(base, applies=False, exact=False, notes=(note,))
@@ -125,10 +125,10 @@ def _as_opened(
     another question.
     """
     unreached = {url for url in map(named, urls or ()) if reader.unreached(url)}
-    return [unread(shard.url) if shard.url in unreached else shard for shard in shards]
+    return [unreadable_shard(shard.url) if shard.url in unreached else shard for shard in shards]
 
 
-def _foreign(arguments: Arguments) -> str:
+def _why_unsupported(arguments: Arguments) -> str:
     """Return why a command does not read shards in the known way, "" if it does."""
     kind = arguments.dataset_type
     if kind == "auto" and (arguments.train_data or "").split(".")[-1] in {"csv", "tsv"}:

@@ -96,7 +96,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
         if remaining > 0 and shard.error is None:
             listed[shard.url] = first_samples(shard.url, remaining, allow_pipe=allow_pipe)
     if options.as_json:
-        from wdsflow.validate.report.as_json import clean
+        from wdsflow.validate.report.as_json import make_encodable
 
         tree = total.to_dict()
         if keys:
@@ -104,7 +104,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
             for url, samples in listed.items():
                 rows += [{"shard": url, **sample.to_dict()} for sample in samples]
             tree["first_samples"] = rows
-        print(json.dumps(clean(tree), indent=2))
+        print(json.dumps(make_encodable(tree), indent=2))
     elif not nothing_read:
         from wdsflow.validate.inspect.overview_text import show_overview, show_samples
 
@@ -120,7 +120,7 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     """Show single samples. ``again`` is a command that lists keys."""
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError
     from wdsflow.readers import UnknownReader
-    from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
+    from wdsflow.validate.inspect.shown_sample import random_samples, samples_of_key
 
     key = options.show
     allow_pipe = options.allow_pipe
@@ -128,7 +128,7 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     if key is not None:
         samples = samples_of_key(urls, key, problems.__setitem__, allow_pipe=allow_pipe)
     else:
-        samples = some_samples(
+        samples = random_samples(
             urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe
         )
     try:
@@ -186,9 +186,9 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
             print(f"{how_many(count, 'sample')} in {html}")
         return count
     if as_json:
-        from wdsflow.validate.report.as_json import clean
+        from wdsflow.validate.report.as_json import make_encodable
 
-        trees = [clean(sample.to_dict()) for sample in samples]
+        trees = [make_encodable(sample.to_dict()) for sample in samples]
         if trees:
             print(json.dumps({"samples": trees}, indent=2))
         return len(trees)

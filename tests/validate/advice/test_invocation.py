@@ -9,7 +9,7 @@ from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import compact
 from wdsflow.validate import Finding, Repair
 from wdsflow.validate.advice.invocation import Invocation
-from wdsflow.validate.advice.settle import settle
+from wdsflow.validate.advice.pasteable_commands import add_commands
 from wdsflow.validate.finding import Advice
 from wdsflow.validate.rules.kit.training_rules import flag
 
@@ -24,7 +24,7 @@ def finding(code: str, fix: Repair, shard: str | None = "0.tar") -> Finding:
 
 
 def fixes(findings, advice=(), asked=None):
-    done, advised = settle(findings, advice, asked or Invocation(("s/{0..9}.tar",)))
+    done, advised = add_commands(findings, advice, asked or Invocation(("s/{0..9}.tar",)))
     return [each.repair.command for each in done], [each.command for each in advised]
 
 
