@@ -70,7 +70,7 @@ def _loses_by_samples(verdict: Verdict) -> bool:
 
 def _advise_reader(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield changes of the reader, in place of the shards, that bring it more samples."""
-    if verdict.reader not in context.names():
+    if verdict.reader not in context.reader_names():
         # The user's own pipeline.
         return
     reader = context.reader_named(verdict.reader)

@@ -8,7 +8,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import ORDER, Finding
 from ..rules.kit.base import SHARDS_NAMED, Context, Rule
-from ..rules.kit.losses import drops, total_lost, with_losses
+from ..rules.kit.losses import lost_samples_text, total_lost, with_losses
 from .rule_catalog import catalog, codes_with_prefix
 
 # No shard has this name.
@@ -125,7 +125,7 @@ def merge_findings(rule: Rule, findings: Sequence[Finding], context: Context) ->
         f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
     )
     lost = total_lost(rest)
-    cost = drops(context, lost)
+    cost = lost_samples_text(context, lost)
     if cost:
         message += f"; {cost}"
     merged = replace(
@@ -136,7 +136,7 @@ def merge_findings(rule: Rule, findings: Sequence[Finding], context: Context) ->
         offset=None,
         count=total,
         rate=None,
-        readers=tuple(name for name in context.names() if name in affected),
+        readers=tuple(name for name in context.reader_names() if name in affected),
         repair=rule.fix_of_set(context),
         lost=lost,
     )

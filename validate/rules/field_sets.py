@@ -82,7 +82,7 @@ class MixedExtensions(Rule):
         if lost:
             most = max(lost.values())
             severity = "error" if most > context.max_loss * context.evidence.samples else "warning"
-            effect = f": for {context.titles(lost)}, {how_many(most, 'image')} fall out"
+            effect = f": for {context.reader_titles(lost)}, {how_many(most, 'image')} fall out"
         many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
         others = sum(counts[name] for name in rare)
         shard, sample = first[rare[0]]
@@ -101,7 +101,7 @@ class MixedExtensions(Rule):
         names = {common, *rare}
         lost: dict[str, int] = {}
         for reader in context.readers:
-            bound = context.bound(reader)
+            bound = context.bound_reader(reader)
             if bound is reader:
                 # It does not take its columns from the first samples.
                 continue
@@ -162,7 +162,7 @@ class FieldsDiffer(Rule):
             if fields - usual:
                 differences.append(f"has {_listed_fields(fields - usual)}")
             text = f"{' and '.join(differences)} unlike {how_many(agreeing, 'other shard')}"
-            yield self.finding(text, context.names(), shard, count=shard.samples)
+            yield self.finding(text, context.reader_names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
@@ -203,13 +203,13 @@ class UnlikeFields(Rule):
         if shards:
             yield from self._first_five(context, shards[0])
         for shard in shards:
-            ending = context.ends(shard, "schema")
+            ending = context.readers_ended_at(shard, "schema")
             if not ending:
                 continue
             reader = next(reader for reader in context.readers if reader.name in ending)
             crash = reader.at_shard(shard)
             field = escape(crash.detail, 40) if crash else ""
-            text = f'its first sample has "{field}" and others do not: {context.ending(ending)}'
+            text = f'its first sample has "{field}" and others do not: {context.exception_text(ending)}'
             yield self.finding(text, ending, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
@@ -220,7 +220,7 @@ class UnlikeFields(Rule):
                 ending.append(reader.name)
         runs = shard.visible_runs or shard.runs
         if ending and runs.head is None:
-            text = f"the first shard has no sample that shows the fields: {context.ending(ending)}"
+            text = f"the first shard has no sample that shows the fields: {context.exception_text(ending)}"
             yield self.finding(text, ending, shard, severity="error")
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for run in _early(runs):

@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many
 from ..finding import Finding
 from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
-from .kit.training_rules import flag
+from .kit.training_rules import flag_repair
 
 # Of a url.
 _MOST_LETTERS = 200
@@ -69,7 +69,7 @@ class UnopenedUrls(Rule):
             piped = [
                 pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns
             ]
-            fix = flag(option, "::".join(piped)) if all(piped) else None
+            fix = flag_repair(option, "::".join(piped)) if all(piped) else None
             yield self.finding(text, (reader.name,), severity="error", fix=fix)
 
     def _of_shards(self, shards: Sequence[ShardEvidence], reader: Reader) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
 from wdsflow.shards.scratch import scratch
 
-from ..user_code.user_process import IMPORT, how_it_ended
+from ..user_code.user_process import IMPORT, exit_text
 from .loader_messages import LoaderRequest, LoaderRun
 
 # Runs at the same time, unless they are the ranks of one group.
@@ -103,7 +103,7 @@ class LoaderRuns:
             self._libraries = self._libraries or run.libraries
             if run.status == "begun":
                 run.status = "raised"
-                run.error = how_it_ended(exit_status, process.log)
+                run.error = exit_text(exit_status, process.log)
         process.log.seek(0)
         run.lacks_main_guard = _NO_MAIN_GUARD in process.log.read()
         return run
