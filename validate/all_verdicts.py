@@ -125,7 +125,7 @@ def _with_pipe_title(verdict: Verdict, reader: Reader, evidence: Evidence) -> Ve
 
     It is unchanged if the reader opens all shards without commands.
     """
-    if not any(reader.unreached(shard.url) for shard in evidence.shards):
+    if not any(reader.why_not_opened(shard.url) for shard in evidence.shards):
         return verdict
     return replace(verdict, title=f"{verdict.title} through pipe: urls")
 

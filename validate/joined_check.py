@@ -63,8 +63,8 @@ class JoinedCheck:
     def _scan(
         self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress
     ) -> list[ShardEvidence]:
-        how = [JoinedScan(self._join.of(url)) for url in urls]
-        return scan(urls, plan, how=how, progress=progress)
+        scan_functions = [JoinedScan(self._join.of(url)) for url in urls]
+        return scan(urls, plan, scan_functions=scan_functions, progress=progress)
 
     def judged(self, context: Context) -> Context:
         """Return the context with the verdict on what is trained on.

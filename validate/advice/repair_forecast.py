@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.shared_keys import continued_shards
-from wdsflow.repair.borders import UNMOVED, Borders, borders
+from wdsflow.repair.borders import UNMOVED, Borders, moves_across_borders
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.shards.shard import Shard
@@ -96,7 +96,7 @@ class RepairForecast:
             if shard.error in (None, "not-a-tar") and not shard.is_distrusted
         ]
         urls = [shard.url for shard in self._shards]
-        self._moved = borders(urls) if continued_shards(self._shards) else {}
+        self._moved = moves_across_borders(urls) if continued_shards(self._shards) else {}
         # Indices of the shards whose structure a repair changes even without steps.
         self._restructured = set(self._moved)
         for index, shard in enumerate(self._shards):
@@ -205,7 +205,7 @@ class RepairForecast:
             return
         urls = [key.url for key in keys]
         scans = [partial(scan_preview, moved=key.moved, plan=plan) for key in keys]
-        scanned = self._scan(urls, self._options, how=scans)
+        scanned = self._scan(urls, self._options, scan_functions=scans)
         for key, shard in zip(keys, scanned, strict=True):
             self._previews[key] = shard
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.readers.open_clip.startup import Start, start
+from wdsflow.readers.open_clip.startup import Start, simulate_start
 from wdsflow.readers.open_clip.url_expansion import not_expanded
 from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence, ShardEvidence
@@ -46,7 +46,7 @@ def forecast(
     if foreign or not isinstance(reader, OpenClip33) or not evidence.shards:
         note = foreign or "only OpenCLIP's loader is forecast"
         return replace(base, applies=False, exact=False, notes=(note,))
-    started = start(arguments, [shard.url for shard in evidence.shards], sidecars)
+    started = simulate_start(arguments, [shard.url for shard in evidence.shards], sidecars)
     is_feed = isinstance(reader, FeedReader)
     pattern = ""
     if not is_feed:
@@ -124,7 +124,7 @@ def _as_opened(
     Those that stand in for the shards of the command stay as they are: how it opens its own is
     another question.
     """
-    unreached = {url for url in map(named, urls or ()) if reader.unreached(url)}
+    unreached = {url for url in map(named, urls or ()) if reader.why_not_opened(url)}
     return [unreadable_shard(shard.url) if shard.url in unreached else shard for shard in shards]
 
 

@@ -90,7 +90,9 @@ def worker_orders(
     With a negative seed every worker shuffles by a different seed: then only the number of shards
     is right.
     """
-    return reader.assigned(range(count), replace(arguments.options(type(reader)), epoch=epoch))
+    return reader.items_by_worker(
+        range(count), replace(arguments.options(type(reader)), epoch=epoch)
+    )
 
 
 def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:

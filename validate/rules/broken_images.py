@@ -174,7 +174,7 @@ class OverLimit(ImageLossRule):
             else Tally()
         )
         over = Tally()
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             if any(part.status in self.statuses for part in item.shape):
                 over.add(item.key, item.offset, count=item.count)
         return large if large.count >= over.count else over

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.readers.base import split_keys
+from wdsflow.readers.base import split_names
 from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.shapes import ShapeCount
@@ -49,7 +49,7 @@ class NoJsonCaption(LossRule):
 
     def tally_in(self, shard: ShardEvidence) -> Tally:
         tally = Tally()
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             if any(part.status == NO_CAPTION for part in item.shape):
                 tally.add(item.key, item.offset, count=item.count)
         return tally
@@ -302,7 +302,7 @@ class JsonAsText(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for reader in context.readers:
-            names = split_keys(reader.options.text_key)
+            names = split_names(reader.options.text_key)
             if reader.options.json_text_key or "json" not in names:
                 continue
             # Fields that the reader prefers.

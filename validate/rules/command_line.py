@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from wdsflow.readers.installed_versions import conflicts
+from wdsflow.readers.installed_versions import version_conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import CrashKind
 from wdsflow.readers.open_clip.url_expansion import not_expanded, with_braces
@@ -46,7 +46,7 @@ class Versions(Rule):
         names = openclip_names(context)
         if not names:
             return
-        for conflict in conflicts(context.environment):
+        for conflict in version_conflicts(context.environment):
             # Shards are often validated on machines that never
             # train: it is an error only with a training command.
             severity = conflict.severity if context.arguments is not None else "warning"

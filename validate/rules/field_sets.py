@@ -67,7 +67,7 @@ class MixedExtensions(Rule):
         counts: Counter[str] = Counter()
         first: dict[str, tuple[ShardEvidence, ShapeCount]] = {}
         for shard in context.evidence.shards:
-            for item in shard.runs.counted():
+            for item in shard.runs.shape_counts():
                 name = _only_image(item.shape)
                 if name:
                     counts[name] += item.count
@@ -207,7 +207,7 @@ class UnlikeFields(Rule):
             if not ending:
                 continue
             reader = next(reader for reader in context.readers if reader.name in ending)
-            crash = reader.at_shard(shard)
+            crash = reader.crash_at_shard(shard)
             field = escape(crash.detail, 40) if crash else ""
             text = f'its first sample has "{field}" and others do not: {context.exception_text(ending)}'
             yield self.finding(text, ending, shard, severity="error")
@@ -215,7 +215,7 @@ class UnlikeFields(Rule):
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
         ending = []
         for reader in context.readers:
-            crash = reader.at_start(context.evidence.shards)
+            crash = reader.crash_at_start(context.evidence.shards)
             if crash is not None and crash.reason == "schema":
                 ending.append(reader.name)
         runs = shard.visible_runs or shard.runs
@@ -316,7 +316,7 @@ class TwoImages(Rule):
             # Of the first such samples.
             first: ShapeCount | None = None
             fields: list[str] = []
-            for item in shard.runs.counted():
+            for item in shard.runs.shape_counts():
                 present = [name for name in names if name in fields_in(item.shape)]
                 if len(present) > 1:
                     count += item.count

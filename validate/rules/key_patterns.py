@@ -147,7 +147,7 @@ class SplitFolders(TallyRule):
         If the base name of that key is in two folders, so are those of the others.
         """
         folders: dict[str, list[ShapeCount]] = {}
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
         for items in folders.values():
             if len(items) >= _MOST_SHAPES:
@@ -169,7 +169,7 @@ def _are_parts(one: ShapeCount, other: ShapeCount) -> bool:
 def _with_fields_of(sample: ShapeCount, shard: ShardEvidence) -> int:
     """Return how many samples of a shard have the same fields."""
     fields = fields_in(sample.shape)
-    return sum(item.count for item in shard.runs.counted() if fields_in(item.shape) == fields)
+    return sum(item.count for item in shard.runs.shape_counts() if fields_in(item.shape) == fields)
 
 
 class MixedPrefix(LossRule):

@@ -82,7 +82,9 @@ def _is_affected(context: Context, reader: Reader, shard: ShardEvidence) -> bool
         return True
     bound = context.bound_reader(reader)
     junk = (
-        item.shape for item in reader.runs(shard).counted() if is_junk_run(item.key, item.shape)
+        item.shape
+        for item in reader.runs(shard).shape_counts()
+        if is_junk_run(item.key, item.shape)
     )
     return any(crashes(context, bound, shape) for shape in junk)
 
@@ -165,7 +167,8 @@ class NameNotUtf8(TallyRule):
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         crashes = [
-            (reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers
+            (reader.preparing_reader([shard]) or reader).crash_at_shard(shard)
+            for reader in context.readers
         ]
         ends = any(
             crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import pairwise
 
 from wdsflow.readers.base import Reader
-from wdsflow.readers.shared_keys import share_keys
+from wdsflow.readers.shared_keys import shards_sharing_a_key
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.runs import count_merged_samples, is_junk_run
 from wdsflow.scan.shapes import Part, Run, Shape
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -108,7 +108,7 @@ def _single(shape: Shape) -> Shape:
 
 def _twice(shard: ShardEvidence) -> str:
     """Return an example of a field that a sample has twice, in brackets."""
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         names = Counter(part.suffix.lower() for part in item.shape)
         double = [name for name, count in names.items() if count > 1]
         if double:
@@ -149,7 +149,7 @@ class SharedKeys(Rule):
             if not reader.keys_once:
                 continue
             opened = [shard for shard in context.evidence.shards if reader.opens(shard)]
-            sharing = share_keys(opened)
+            sharing = shards_sharing_a_key(opened)
             if sharing is not None:
                 ending.append(reader.name)
                 # One key in common is enough for these readers.
@@ -200,7 +200,7 @@ def _cut_short(shard: ShardEvidence) -> bool:
     """
     samples = 0
     cut = 0
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         samples += item.count
         if all(is_wild(shard, part.suffix) for part in item.shape):
             cut += item.count
@@ -298,12 +298,12 @@ class DottedKey(LossRule):
         """Count each run, and the samples that were merged into it."""
         lost = 0
         crash = False
-        for item in reader.runs(shard).counted():
+        for item in reader.runs(shard).shape_counts():
             shape = fold_shape(shard, item.shape)
             fixed = tuple(without_dots(shard, part) for part in shape)
             if context.usable(reader, valid(fixed)) > context.usable(reader, valid(shape)):
                 crash = crash or crashes(context, reader, valid(shape))
-                lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
+                lost += item.count * (1 + count_merged_samples(item.shape, partial(is_wild, shard)))
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.
             lost = _in_several_runs(context, reader, shard)

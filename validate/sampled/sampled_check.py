@@ -132,7 +132,12 @@ def _scan_drawn_samples(
     """Return the evidence of one sample at random of each shard."""
     scans = [partial(scan_drawn, position=rng.random()) for _ in drawn]
     return scan_shards(
-        drawn, plan, options.jobs, how=scans, engine=options.engine, address=options.address
+        drawn,
+        plan,
+        options.jobs,
+        scan_functions=scans,
+        engine=options.engine,
+        address=options.address,
     )
 
 

@@ -108,7 +108,7 @@ def test_captions_are_taken_only_where_they_are() -> None:
     shard = listed(("jpg json", 1), ("jpg json", 4))
     shard.json_keys["c"] = JsonKey(5, 3, shapes={shape("jpg json"): 3})
     (after,) = shards_after_edit([shard], with_caption, "c")
-    assert sum(item.count for item in after.runs.counted()) == 3
+    assert sum(item.count for item in after.runs.shape_counts()) == 3
     assert after.runs.shapes() == {shape("jpg json txt")}
     assert with_caption(shape("cls json"), True) is None
     assert as_caption(shape("jpg JSON:- txt"), True) == shape("jpg JSON txt")

@@ -118,7 +118,7 @@ def _losses_in_shard(
         return lost
     samples = shard.samples
     usable = 0
-    for run in bound.runs(shard).counted():
+    for run in bound.runs(shard).shape_counts():
         fates = context.fates(bound, run.shape)
         useful = sum(fate.kind == "usable" for fate in fates)
         usable += useful * run.count

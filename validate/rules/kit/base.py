@@ -90,7 +90,7 @@ class Context:
         """Return the names of the readers that raise at a shard for this reason."""
         names = []
         for reader in self.readers:
-            fate = reader.at_shard(shard)
+            fate = reader.crash_at_shard(shard)
             if fate is not None and fate.reason == reason:
                 names.append(reader.name)
         return tuple(names)
@@ -320,7 +320,7 @@ def tally_of_fields(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> T
     They are counted by the shapes of samples.
     """
     tally = Tally()
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         names = [part.suffix for part in item.shape if at_fault(part)]
         if names:
             tally.add(item.key, item.offset, names[0], item.count * len(names))

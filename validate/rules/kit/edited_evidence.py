@@ -58,7 +58,7 @@ def _shapes_after_edit(shard: ShardEvidence, edit: Edit, caption: str) -> list[S
     if caption in shard.json_keys:
         remaining.update(shard.json_keys[caption].shapes)
     edited: list[ShapeCount] = []
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         with_caption = min(remaining.get(item.shape, 0), item.count)
         if with_caption:
             remaining[item.shape] -= with_caption

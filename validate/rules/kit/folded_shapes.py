@@ -29,7 +29,7 @@ def folded_shapes(
 
     def merged_shapes() -> tuple[ShapeCount, ...]:
         merged: dict[Shape, ShapeCount] = {}
-        for item in runs.counted(with_tail=with_tail):
+        for item in runs.shape_counts(with_tail=with_tail):
             shape = fold_shape(shard, item.shape)
             first = merged.get(shape)
             if first is None:

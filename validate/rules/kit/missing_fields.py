@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.runs import count_merged_samples, is_junk_run
 from wdsflow.scan.shapes import Shape
 
 from .base import Context
@@ -78,7 +78,7 @@ def missing_at_end(shard: ShardEvidence) -> str:
     last = shard.runs.last
     others = [
         item
-        for item in shard.runs.counted(with_tail=False)
+        for item in shard.runs.shape_counts(with_tail=False)
         if not is_junk_run(item.key, item.shape)
     ]
     if last is None or not others:
@@ -156,7 +156,7 @@ def _merged_by_dots(reader: Reader, shard: ShardEvidence, *, with_tail: bool) ->
     hidden: Counter[Shape] = Counter()
     if not shard.tally("name.dotted").count:
         return hidden
-    for item in reader.runs(shard).counted(with_tail=with_tail):
-        count = item.count * merged(item.shape, partial(is_wild, shard))
+    for item in reader.runs(shard).shape_counts(with_tail=with_tail):
+        count = item.count * count_merged_samples(item.shape, partial(is_wild, shard))
         hidden[fold_shape(shard, item.shape)] += count
     return hidden
