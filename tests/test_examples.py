@@ -23,7 +23,7 @@ from support.tiny_clip.recipe import CONFIG, CONFIG_FILE
 
 from tests.printed.pasted import run
 from tests.test_readme import ROOT, files, install, scenes_drawn
-from wdsflow.cli.main import _split
+from wdsflow.cli.main import _split_at_dashes
 from wdsflow.filtering.recipe.recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe_file import merged
 
@@ -223,7 +223,7 @@ def test_the_training_job_is_a_command_that_this_program_takes(data):
     assert subprocess.run(["bash", "-n", "-c", script], check=False).returncode == 0
     (line,) = re.findall(r"^srun (wdsflow train .*)$", script, re.MULTILINE)
     words = shlex.split(line)[1:]
-    own, _ = _split(words)
+    own, _ = _split_at_dashes(words)
     assert "--checkpoint-every" in own
     small = ["train", "--dry-run", *words[1:], "--warmup", "2", "--name", "x", "--batch-size", "4"]
     small[small.index("--resume") + 1] = "None"

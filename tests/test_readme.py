@@ -27,7 +27,7 @@ from support import faults
 
 from tests.printed.pasted import Done, paste, words
 from wdsflow import example_shards
-from wdsflow.cli.main import COMMANDS, _split, wdsflow
+from wdsflow.cli.main import COMMANDS, _split_at_dashes, wdsflow
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -276,7 +276,7 @@ def test_commands_that_are_not_run_here_have_options_that_there_are(page):
         if command is None or command[1] not in COMMANDS:
             continue  # names a package and its version
         typed = shlex.split(command[0], comments=True)[1:]
-        own, _ = _split([word for word in typed if word != "..."])
+        own, _ = _split_at_dashes([word for word in typed if word != "..."])
         group: Any = wdsflow()
         parent = click.Context(group, info_name="wdsflow")
         # Raises where it cannot be typed.

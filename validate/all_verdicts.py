@@ -17,7 +17,7 @@ from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.secrets import redact
 
 from .advice.repair_forecast import Scan
-from .check_options import CheckOptions, checks
+from .check_options import CheckOptions, parse_checks
 from .feed_verdict import feed_forecast
 from .forecast.forecast import forecast
 from .forecast.forecast_result import Forecast
@@ -46,7 +46,7 @@ def judge_all(context: Context, plan: ScanOptions, scan: Scan) -> Context:
         held_out = _scan_validation(evidence, context.urls, arguments, plan, scan)
         for reader in context.readers:
             if isinstance(reader, FeedReader):
-                return _feed_judged(context, reader, arguments, held_out)
+                return _add_feed_verdict(context, reader, arguments, held_out)
             if reader.runs_training_command:
                 forecasts[reader.name] = forecast(
                     evidence, reader, arguments, sidecars, validation=held_out
@@ -56,14 +56,14 @@ def judge_all(context: Context, plan: ScanOptions, scan: Scan) -> Context:
     verdicts = []
     for reader in context.readers:
         expected = forecasts.get(reader.name)
-        verdict = _overrule(judge(evidence, reader, context.max_loss), expected)
+        verdict = _with_outcome_of_command(judge(evidence, reader, context.max_loss), expected)
         if expected is None or not is_named:
-            verdict = _by_commands(verdict, reader, evidence)
+            verdict = _with_pipe_title(verdict, reader, evidence)
         verdicts.append(verdict)
     return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
 
 
-def _feed_judged(
+def _add_feed_verdict(
     context: Context, reader: FeedReader, arguments: Arguments, held_out: Evidence | None
 ) -> Context:
     """Add the verdict and the forecast of the feed.
@@ -85,7 +85,9 @@ def add_pipeline(context: Context, options: CheckOptions, plan: ScanOptions) -> 
         # Rarely needed.
         from .pipeline.check_loader import check_loader
 
-        results = check_loader(options.pipeline, checks(options.check), context.evidence, plan)
+        results = check_loader(
+            options.pipeline, parse_checks(options.check), context.evidence, plan
+        )
         return replace(context, checks=results)
     # Rarely needed.
     from .pipeline.judge_pipeline import RunLimits, judge_pipeline
@@ -118,17 +120,17 @@ def _scan_validation(
         return None
 
 
-def _by_commands(verdict: Verdict, reader: Reader, evidence: Evidence) -> Verdict:
+def _with_pipe_title(verdict: Verdict, reader: Reader, evidence: Evidence) -> Verdict:
     """Return a verdict whose title states that its reader needs ``pipe:`` URLs.
 
     It is unchanged if the reader opens all shards without commands.
     """
-    if not any(reader.unreached(shard.url) for shard in evidence.shards):
+    if not any(reader.why_not_opened(shard.url) for shard in evidence.shards):
         return verdict
     return replace(verdict, title=f"{verdict.title} through pipe: urls")
 
 
-def _overrule(verdict: Verdict, expected: Forecast | None) -> Verdict:
+def _with_outcome_of_command(verdict: Verdict, expected: Forecast | None) -> Verdict:
     """Replace the outcome if the command as a whole crashes or starves although samples pass."""
     if expected is None:
         return verdict

@@ -26,10 +26,10 @@ CheckLevel = Literal["auto", "names", "headers", "full"]
 Progress = Callable[[int], Callable[[object], None] | None]
 
 
-def reasons(values: Sequence[str]) -> dict[str, str]:
+def parse_ignored_codes(values: Sequence[str]) -> dict[str, str]:
     """Read ``CODE``, ``CODE,CODE`` and ``CODE=reason``.
 
-    >>> reasons(["W1,W2", "F3=two sources, both fine"])
+    >>> parse_ignored_codes(["W1,W2", "F3=two sources, both fine"])
     {'W1': '', 'W2': '', 'F3': 'two sources, both fine'}
     """
     ignored = {}
@@ -39,10 +39,10 @@ def reasons(values: Sequence[str]) -> dict[str, str]:
     return ignored
 
 
-def checks(values: Sequence[str]) -> tuple[Check, ...]:
+def parse_checks(values: Sequence[str]) -> tuple[Check, ...]:
     """Read ``resume,fork``. Raises ValueError for another name.
 
-    >>> checks(["resume,fork", "fork"])
+    >>> parse_checks(["resume,fork", "fork"])
     ('resume', 'fork')
     """
     names = tuple(dict.fromkeys(several(values)))
@@ -54,7 +54,7 @@ def checks(values: Sequence[str]) -> tuple[Check, ...]:
     return cast("tuple[Check, ...]", names)
 
 
-def share(text: str) -> float:
+def parse_share(text: str) -> float:
     """Return a share such as "5%" or "0.05" as a number. Raises ValueError."""
     number = text.strip().removesuffix("%")
     try:
@@ -66,13 +66,13 @@ def share(text: str) -> float:
     return value
 
 
-def percent(text: str) -> float:
+def parse_percent(text: str) -> float:
     """Return a share such as "99", "99%" or "0.99" as a number. Raises ValueError.
 
-    >>> percent("99"), percent("95%"), percent("0.5")
+    >>> parse_percent("99"), parse_percent("95%"), parse_percent("0.5")
     (0.99, 0.95, 0.5)
     """
-    return share(text if "%" in text or text.startswith(("0", ".")) else f"{text}%")
+    return parse_share(text if "%" in text or text.startswith(("0", ".")) else f"{text}%")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class CheckOptions(JoinOptions):
         "Ask of the loader of --pipeline: resume, fork, workers, or several with commas. Runs it instead of counting its samples.",
         metavar="NAMES",
         panel=CHECKS,
-        parse=checks,
+        parse=parse_checks,
     )
     level: CheckLevel = option(
         "auto",
@@ -126,13 +126,16 @@ class CheckOptions(JoinOptions):
         None,
         'Accept findings of these rules: CODES, or CODE="reason" to show why.',
         metavar="CODES",
-        parse=reasons,
+        parse=parse_ignored_codes,
     )
     baseline: str | Path | None = option(
         None, "Findings in this file are known and do not fail the run.", metavar="FILE"
     )
     max_loss: float = option(
-        0.05, "Share of samples that may be lost, such as 5% or 0.05.", metavar="SHARE", parse=share
+        0.05,
+        "Share of samples that may be lost, such as 5% or 0.05.",
+        metavar="SHARE",
+        parse=parse_share,
     )
     jobs: int | None = processes_option()
     engine: EngineName = option(
@@ -189,6 +192,6 @@ class SampledOptions:
         "Read random samples only, until it is proven, with this confidence (such as 99%), that at most --max-loss are lost.",
         metavar="PERCENT",
         panel=CHECKS,
-        parse=percent,
+        parse=parse_percent,
     )
     seed: int = option(0, "With --confidence: other random samples.", metavar="N", panel=CHECKS)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from wdsflow.readers.installed_versions import conflicts, release
+from wdsflow.readers.installed_versions import release_numbers, version_conflicts
 from wdsflow.text.install import install_extras
 from wdsflow.text.shell import Command, command
 from wdsflow.text.words import size
@@ -71,7 +71,7 @@ def _installed(machine: Machine) -> Iterator[CheckOutput]:
 
 
 def _conflicts(machine: Machine) -> Iterator[CheckOutput]:
-    known = conflicts(machine.versions)
+    known = version_conflicts(machine.versions)
     for conflict in known:
         yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.fix
     if not known:
@@ -79,12 +79,12 @@ def _conflicts(machine: Machine) -> Iterator[CheckOutput]:
 
 
 def _start_method(machine: Machine) -> Iterator[CheckOutput]:
-    version = release(machine.versions.get("open_clip_torch", ""))
+    version = release_numbers(machine.versions.get("open_clip_torch", ""))
     if machine.start_method == "fork":
         yield "ok", "fork"
     elif version and version < (4,):
         # Later Pythons: already among the conflicts.
-        if release(machine.versions.get("python", "")) < (3, 14):
+        if release_numbers(machine.versions.get("python", "")) < (3, 14):
             why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
             yield "error", why, "train with --workers 0, or on Linux"
     else:
@@ -184,7 +184,7 @@ def _allocator(machine: Machine) -> Iterator[CheckOutput]:
     if has_tunables:
         names.append("GLIBC_TUNABLES")
     library, _, version = machine.libc.partition(" ")
-    has_huge_pages = library == "glibc" and release(version) >= _HUGE_PAGES_SINCE
+    has_huge_pages = library == "glibc" and release_numbers(version) >= _HUGE_PAGES_SINCE
     if names:
         yield "ok", ", ".join(f"{name}={variables[name]}" for name in names)
     elif has_huge_pages and machine.huge_pages in ("always", "madvise"):
@@ -199,7 +199,7 @@ def _gpu_allocator(machine: Machine) -> Iterator[CheckOutput]:
     why = ""
     if old and new and old != new:
         why = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and the version of torch decides which one it reads"
-    elif new and not old and () < release(version) < (2, 10):
+    elif new and not old and () < release_numbers(version) < (2, 10):
         why = (
             f"torch {version} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
         )

@@ -6,8 +6,8 @@ Includes its forecast, and why its run would not start.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wdsflow.readers.base import Options, split_keys
-from wdsflow.readers.installed_versions import release
+from wdsflow.readers.base import Options, split_names
+from wdsflow.readers.installed_versions import release_numbers
 from wdsflow.readers.open_clip.arguments import Arguments, installed_openclip
 from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.readers.open_clip.startup import has_size
@@ -35,7 +35,7 @@ def feed_reader(arguments: Arguments | None, captions: Captions | None = None) -
     ``captions``: its own option, which takes precedence.
     """
     version = installed_openclip()
-    is_new = version is not None and release(version) >= (4,)
+    is_new = version is not None and release_numbers(version) >= (4,)
     options = Options()
     if arguments is not None:
         options = arguments.options(OpenClip4 if is_new else OpenClip33)
@@ -53,8 +53,8 @@ def feed_reader(arguments: Arguments | None, captions: Captions | None = None) -
     # Only the flag of OpenCLIP 4 lowers Pillow's own limit.
     pixels = options.max_image_pixels if arguments is not None and is_new else 0
     options = replace(options, text_key=names, max_image_pixels=pixels)
-    images = tuple(name.lower() for name in split_keys(options.image_key))
-    fields = tuple(name.lower() for name in split_keys(names))
+    images = tuple(name.lower() for name in split_names(options.image_key))
+    fields = tuple(name.lower() for name in split_names(names))
     return FeedReader(options, images, fields, keeps_empty=keeps_empty)
 
 

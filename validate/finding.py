@@ -17,8 +17,8 @@ class Repair:
     ``command`` can be pasted into a shell. ``safe`` means that it loses no data.
 
     The command with another flag of a training command, or with a predicate, is set when the whole
-    report is known: see ``advice.settle``. A repair of shards is planned for all findings together:
-    see ``Advice``.
+    report is known: see ``advice.pasteable_commands``. A repair of shards is planned for all
+    findings together: see ``Advice``.
     """
 
     command: str
@@ -72,11 +72,11 @@ def advice_text(advice: Sequence[Advice]) -> str:
 
     ``advice``: the same change, for different readers.
     """
-    gain = promises(advice)
+    gain = gain_text(advice)
     return f"{advice[0].action}: {gain}" if gain else advice[0].action
 
 
-def promises(advice: Sequence[Advice]) -> str:
+def gain_text(advice: Sequence[Advice]) -> str:
     """Return the gain of advice for each reader; "" if none is known.
 
     Readers with the same gain are listed together.

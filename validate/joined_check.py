@@ -63,8 +63,8 @@ class JoinedCheck:
     def _scan(
         self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress
     ) -> list[ShardEvidence]:
-        how = [JoinedScan(self._join.for_shard(url)) for url in urls]
-        return scan(urls, plan, how=how, progress=progress)
+        scan_functions = [JoinedScan(self._join.for_shard(url)) for url in urls]
+        return scan(urls, plan, scan_functions=scan_functions, progress=progress)
 
     def judged(self, context: Context) -> Context:
         """Return the context with the verdict on what is trained on.
@@ -92,7 +92,7 @@ class JoinedCheck:
             return []
         advice = []
         for fix in mismatch_fixes(error, self._options.join_on):
-            command = invocation.with_join(self._options.join_words(fix.changed))
+            command = invocation.command_with_join(self._options.join_words(fix.changed))
             advice.append(Advice(0, fix.action, reader, command=command))
         return advice
 

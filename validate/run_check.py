@@ -14,16 +14,16 @@ from wdsflow.text.options import keywords
 from wdsflow.text.secrets import redact
 from wdsflow.version import __version__
 
-from .advice.advice import advise, read_on
+from .advice.advice import advise, advise_full_run
 from .advice.invocation import Invocation
+from .advice.pasteable_commands import add_commands
 from .advice.repair_forecast import RepairForecast, Scan
-from .advice.settle import settle
 from .advice.training_advice import advise_training
 from .advice.tried_settings import try_settings
 from .all_verdicts import add_pipeline, judge_all
 from .catalog.rule_catalog import check_codes
 from .catalog.run_rules import run_rules
-from .check_options import CheckOptions, checks
+from .check_options import CheckOptions, parse_checks
 from .chosen_readers import ChosenReaders, chosen_readers, feed_of, level_for
 from .finding import Advice
 from .joined_check import JoinedCheck, scan_with
@@ -66,7 +66,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     level = level_for(options, expansion.urls)
     plan = scan_options(level, chosen.readers, expansion.urls, allow_pipe=options.allow_pipe)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
-    evidence = _scanned(expansion, plan, scan_with(join, scan), options)
+    evidence = _scan_shards(expansion, plan, scan_with(join, scan), options)
 
     context = Context(
         evidence, chosen.readers, (), options.max_loss, written, arguments=chosen.arguments
@@ -84,10 +84,10 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     invocation = _invocation(written, options)
     if join is None:
         repairs = RepairForecast(evidence, chosen.readers, plan, scan)
-        advice = [*advise(judged, repairs), *read_on(context.verdicts)]
+        advice = [*advise(judged, repairs), *advise_full_run(context.verdicts)]
     else:
         advice = _advice_with_join(join, judged, invocation)
-    findings, advice = settle(findings, advice, invocation)
+    findings, advice = add_commands(findings, advice, invocation)
 
     evidence.seconds = time.perf_counter() - start
     is_refused = any(verdict.outcome == "refused" for verdict in context.verdicts)
@@ -128,7 +128,7 @@ def _advice_with_join(join: JoinedCheck, judged: Context, invocation: Invocation
 
 def _check_pipeline_options(options: CheckOptions) -> None:
     """Raise ValueError for options of a pipeline without one, or that do not go together."""
-    if checks(options.check) and options.pipeline is None:
+    if parse_checks(options.check) and options.pipeline is None:
         raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
     if options.samples is None:
         return
@@ -138,7 +138,7 @@ def _check_pipeline_options(options: CheckOptions) -> None:
         )
 
 
-def _scanned(
+def _scan_shards(
     expansion: Expansion, plan: ScanOptions, scan: Scan, options: CheckOptions
 ) -> Evidence:
     progress = options.progress(len(expansion.urls)) if options.progress is not None else None

@@ -1,7 +1,7 @@
 import pytest
 
 from wdsflow.cli.main import main
-from wdsflow.validate.catalog.rule_catalog import catalogue
+from wdsflow.validate.catalog.rule_catalog import rule_list
 
 
 def run(*words: str) -> int:
@@ -13,7 +13,7 @@ def run(*words: str) -> int:
 def test_without_a_code_all_rules_are_listed(capsys):
     assert run() == 0
     shown = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in shown] == [code for code, _, _ in catalogue()]
+    assert [line.split()[0] for line in shown] == [code for code, _, _ in rule_list()]
 
 
 def test_a_page_is_printed_for_a_code_in_any_case(capsys):

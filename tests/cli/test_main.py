@@ -10,7 +10,7 @@ import wdsflow
 from wdsflow.cli import main as command_line
 from wdsflow.cli.doctor import Form
 from wdsflow.cli.main import COMMANDS, main
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.text.options import MAIN, PANELS
 
 
@@ -183,5 +183,5 @@ def test_a_wrong_choice_is_named_without_the_words_of_a_library(capsys):
 
 def test_a_proposed_output_gets_the_lowest_number_that_is_free(tmp_path):
     for name in ("out", "out-2", "out-3"):
-        assert free(tmp_path / "out") == tmp_path / name
+        assert unused_path(tmp_path / "out") == tmp_path / name
         (tmp_path / name).mkdir()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.cli import shards
-from wdsflow.cli.main import _split, main
+from wdsflow.cli.main import _split_at_dashes, main
 from wdsflow.text.install import install_extras
 
 needs_openclip = pytest.mark.skipif(
@@ -31,7 +31,7 @@ def test_help_shows_how_to_start_several_ranks(capsys):
 
 
 def test_everything_behind_the_dashes_belongs_to_openclip():
-    assert _split(["train", "--k", "3", "--", "--help", "--", "--k"]) == (
+    assert _split_at_dashes(["train", "--k", "3", "--", "--help", "--", "--k"]) == (
         ["train", "--k", "3"],
         ["--help", "--", "--k"],
     )

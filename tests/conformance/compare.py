@@ -272,7 +272,7 @@ def _differences(
     if unread and not verdict.exact and verdict.usable > sum(map(len, real["keys"])):
         return
     if (
-        READERS[reader].unknown is not Reader.unknown
+        READERS[reader].why_uncertain is not Reader.why_uncertain
         and not verdict.exact
         and verdict.least is None
     ):

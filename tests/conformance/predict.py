@@ -99,15 +99,15 @@ def _one_worker(
 ) -> tuple[list[str], bool]:
     """Walk run by run, with none of the shortcuts of the verdict's own pass."""
     keys: list[str] = []
-    preparation = reader.preparation(shards)
+    preparation = reader.preparing_reader(shards)
     if preparation is not None and _one_worker(preparation, shards, logs)[1]:
         return keys, True
-    if reader.at_start(shards):
+    if reader.crash_at_start(shards):
         return keys, True
     reader = reader.bound_to(shards)
     waiting: list[Run] = []  # not yet closed
     for shard in shards:
-        if reader.at_shard(shard):
+        if reader.crash_at_shard(shard):
             return keys, True
         opened = reader.opens(shard)
         _, runs = logs.get(id(reader.runs(shard)), (None, [])) if opened else (None, [])
@@ -118,8 +118,8 @@ def _one_worker(
                 waiting.clear()
             waiting.append(run)
         stop = shard.stop if opened else Stop("unreadable")
-        if reader.at_stop(stop):
-            if reader.flushes(shard):
+        if reader.crash_at_stop(stop):
+            if reader.yields_open_sample(shard):
                 _take(reader, waiting, keys)
             return keys, True
         if not reader.joins:

@@ -8,7 +8,7 @@ from tests.pictures import encoded, photo
 from tests.sounds import sound, wav
 from tests.videos import filmed, frame
 from wdsflow.media import format_title, media_format, media_kind, promised_format, tag_length
-from wdsflow.scan.content.media_content import media_notes
+from wdsflow.scan.content.media_content import media_notes_and_format
 
 AUDIO = {
     "flac": ("flac", "flac"),
@@ -43,7 +43,9 @@ def files():
 
 
 def notes(name, data):
-    return media_notes(name, len(data), lambda offset, count: data[offset : offset + count])
+    return media_notes_and_format(
+        name, len(data), lambda offset, count: data[offset : offset + count]
+    )
 
 
 def test_real_files_are_what_their_names_say(files):
@@ -121,12 +123,12 @@ def test_an_mp4_in_fragments_is_whole(files):
 
 def test_a_source_that_cannot_be_read_says_nothing(files):
     assert (
-        media_notes(
+        media_notes_and_format(
             "mp4", 1 << 40, lambda offset, count: files["mp4"][:4_096][offset : offset + count]
         )[0]
         == ()
     )
-    assert media_notes("wav", 1_000, lambda offset, count: b"") == ((), "")
+    assert media_notes_and_format("wav", 1_000, lambda offset, count: b"") == ((), "")
 
 
 @given(

@@ -13,7 +13,7 @@ from tests.printed.pasted import paste, run
 from tests.printed.sets import JSON, PICTURE, write
 from tests.validate.rules.build import samples
 from wdsflow.validate.catalog.manual_pages import page
-from wdsflow.validate.catalog.rule_catalog import catalog, catalogue
+from wdsflow.validate.catalog.rule_catalog import catalog, rule_list
 
 COMMAND = re.compile(r"``?(wdsflow [a-z]+ [^`]*?)``?(?!`)", re.DOTALL)
 STANDS_FOR = {
@@ -62,5 +62,5 @@ def test_a_command_on_a_manual_page_runs(folder, command):
 
 def test_the_list_of_rules_names_each_page(tmp_path):
     assert {line.split()[0] for line in run(["explain"], tmp_path).out.splitlines()} == {
-        code for code, _, _ in catalogue()
+        code for code, _, _ in rule_list()
     }

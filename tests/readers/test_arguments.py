@@ -11,8 +11,8 @@ from wdsflow.readers.open_clip import arguments as module
 from wdsflow.readers.open_clip.arguments import (
     Arguments,
     ArgumentsError,
-    own_parser,
     parse_arguments,
+    parse_without_openclip,
 )
 
 OTHERS = {"precision"}  # has another default in OpenCLIP 4, and changes nothing about data
@@ -64,7 +64,7 @@ def commands(count):
 def test_the_small_parser_reads_what_openclip_reads():
     params = pytest.importorskip("open_clip_train.params")
     for words in commands(200):
-        mine, real = vars(own_parser(words)), vars(params.parse_args(words))
+        mine, real = vars(parse_without_openclip(words)), vars(params.parse_args(words))
         shared = (mine.keys() & real.keys()) - OTHERS
         assert len(shared) > 15
         assert {name: mine[name] for name in shared} == {name: real[name] for name in shared}, words

@@ -100,7 +100,7 @@ def test_every_pair_of_fields_has_a_fate_that_has_words(reader: type[Reader]) ->
 def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Reader]) -> None:
     made: Reader = pickle.loads(pickle.dumps(reader()))
     for kind in ("end", "eof", "silent", "error", "unreadable"):
-        crash = made.at_stop(Stop(kind))
+        crash = made.crash_at_stop(Stop(kind))
         assert crash is None or crash.reason in CRASHES
 
 

@@ -78,7 +78,7 @@ def test_datasets_raises_at_once_for_a_shard_that_is_missing_anywhere() -> None:
     missing = ShardEvidence(named("b.tar"), error="missing", stop=Stop("unreadable"))
 
     assert verdict(Datasets(), shard(["jpg txt"]), missing) == ("crashes", 0, ["unreadable-shard"])
-    assert Datasets().at_start([shard(["jpg txt"]), missing]) == Fate(
+    assert Datasets().crash_at_start([shard(["jpg txt"]), missing]) == Fate(
         "crash", "group", "unreadable-shard"
     )
 
@@ -105,7 +105,7 @@ def test_the_first_five_samples_are_found_among_counted_shapes(
     place: int, others: list[str]
 ) -> None:
     first = shard([*others[:place], "jpg", *others[place:], "jpg txt"])
-    crash = Datasets().at_start([first])
+    crash = Datasets().crash_at_start([first])
 
     assert (crash is not None) is (place < 5)
     assert crash in (None, Fate("crash", "group", "schema"))
@@ -149,18 +149,18 @@ def test_names_of_the_first_samples_of_datasets_must_be_text(
     foreign = shard(samples)
     foreign.tallies["name.not-utf8"] = Tally(1, "k", offset)
 
-    assert Datasets().at_start([foreign]) == (
+    assert Datasets().crash_at_start([foreign]) == (
         Fate("crash", "group", "not-utf8-name", "k") if raises else None
     )
 
 
 def test_values_of_the_first_samples_of_datasets_must_have_one_type() -> None:
     first = replace(shard(["jpg txt cls"]), columns=InferredColumns("a.tar"))
-    assert Datasets().at_start([first]) is None
+    assert Datasets().crash_at_start([first]) is None
 
     first.columns = InferredColumns("a.tar", field="cls", error="cannot mix")
-    assert Datasets().at_start([first]) == Fate("crash", "group", "types", "cls")
-    assert Datasets().at_start([]) is None
+    assert Datasets().crash_at_start([first]) == Fate("crash", "group", "types", "cls")
+    assert Datasets().crash_at_start([]) is None
 
 
 @pytest.mark.parametrize(
@@ -235,19 +235,19 @@ def test_datasets_says_what_is_not_known_of_its_columns(members: str, why: str) 
     first, later = shard([members]), shard(["png txt mp3 json"])
     first.fields = {name.lower(): FieldCount(1) for name in members.split()}
 
-    assert Datasets().unknown([first]) == Datasets().unknown([first, later]) == why
+    assert Datasets().why_uncertain([first]) == Datasets().why_uncertain([first, later]) == why
     if "packed" in why:
         later.fields = first.fields
-        assert Datasets().unknown([shard(["jpg txt"]), later]) == why
+        assert Datasets().why_uncertain([shard(["jpg txt"]), later]) == why
 
 
 def test_datasets_says_why_its_columns_could_not_be_found_out() -> None:
     first = replace(shard(["jpg txt json"]), columns=InferredColumns("a.tar"))
-    assert Datasets().unknown([first, shard(["jpg txt"])]) == ""
+    assert Datasets().why_uncertain([first, shard(["jpg txt"])]) == ""
 
     first.columns = InferredColumns("a.tar", unknown="too deep")
-    assert Datasets().unknown([first, shard(["jpg txt"])]) == "too deep"
-    assert Datasets().unknown([]) == Datasets().unknown([shard([])]) == ""
+    assert Datasets().why_uncertain([first, shard(["jpg txt"])]) == "too deep"
+    assert Datasets().why_uncertain([]) == Datasets().why_uncertain([shard([])]) == ""
 
 
 def test_datasets_gives_the_open_sample_where_the_cut_member_begins_another() -> None:

@@ -8,7 +8,7 @@ from tests.readers.shapes import shape, shard
 from wdsflow.readers import READERS, Datasets
 from wdsflow.readers.base import Fate
 from wdsflow.readers.datasets_columns import EXAMPLES
-from wdsflow.readers.wanted_fields import extension_of, reason_for, refused
+from wdsflow.readers.wanted_fields import decoding_raises, extension_of, reason_for
 from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 from wdsflow.scan.evidence import FieldCount, ShardEvidence
 from wdsflow.scan.shapes import Part
@@ -83,7 +83,7 @@ def test_a_decoder_refuses_these_contents_and_no_others(field: str, troubles: st
     assert [
         status
         for status in STATUSES
-        if refused(Part(field, status), frozenset({"jpg", "txt", "json"}))
+        if decoding_raises(Part(field, status), frozenset({"jpg", "txt", "json"}))
     ] == (troubles.split())
 
 
@@ -167,7 +167,10 @@ def test_the_installed_datasets_decodes_converts_and_unpacks_the_same_names() ->
     assert set(real.DECODERS) == VALUES | WORDS | {"pth"}
     assert set(real.IMAGE_EXTENSIONS) == IMAGE_EXTENSIONS
     assert real.NUM_EXAMPLES_FOR_FEATURES_INFERENCE == EXAMPLES
-    said = {name: Datasets().unknown([with_field(f"x.{name}")]) for name in {*media, *packed, *ALL}}
+    said = {
+        name: Datasets().why_uncertain([with_field(f"x.{name}")])
+        for name in {*media, *packed, *ALL}
+    }
     assert {name for name, why in said.items() if "what the column" in why} == media | {
         "cbor",
         "ten",

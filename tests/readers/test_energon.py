@@ -19,7 +19,12 @@ from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import jpeg
 from wdsflow import check, index_shards, repair_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
-from wdsflow.readers.shared_keys import continued_shards, may_share_keys, share_keys, twice_in
+from wdsflow.readers.shared_keys import (
+    continued_shards,
+    may_share_keys,
+    repeated_key,
+    shards_sharing_a_key,
+)
 from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.shapes import Run, Runs
@@ -93,18 +98,21 @@ def spanned(keys: range, folder: str = "") -> ShardEvidence:
 
 def test_shards_share_keys_or_not_or_it_is_not_known() -> None:
     first, behind = spanned(range(100)), spanned(range(100, 200))
-    assert share_keys([first, behind]) is None
+    assert shards_sharing_a_key([first, behind]) is None
     assert not may_share_keys([behind, first])
 
     overlapping = spanned(range(99, 200))
-    assert share_keys([first, overlapping]) is None  # their smallest hashes are others
+    assert shards_sharing_a_key([first, overlapping]) is None  # their smallest hashes are others
     assert may_share_keys([overlapping, first])
     assert not may_share_keys([first, spanned(range(99, 200), "other/")])
 
     small, part = spanned(range(10)), spanned(range(9, 12))
-    assert share_keys([small, part]) == (small, part)
+    assert shards_sharing_a_key([small, part]) == (small, part)
     assert not may_share_keys([small, spanned(range(3, 60, 20))])  # all keys of both are known
-    assert share_keys([first, spanned(range(50, 200))]) == (first, spanned(range(50, 200)))
+    assert shards_sharing_a_key([first, spanned(range(50, 200))]) == (
+        first,
+        spanned(range(50, 200)),
+    )
 
 
 def hashed(number: int, hashes: range, junk: range = range(0)) -> ShardEvidence:
@@ -116,16 +124,22 @@ def hashed(number: int, hashes: range, junk: range = range(0)) -> ShardEvidence:
 def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None:
     full = hashed(0, range(64))
     seven, eight = hashed(1, range(57, 121)), hashed(2, range(56, 120))
-    assert share_keys([full, seven]) is None
-    assert share_keys([full, eight]) == (full, eight)
+    assert shards_sharing_a_key([full, seven]) is None
+    assert shards_sharing_a_key([full, eight]) == (full, eight)
     most = hashed(3, range(63))
-    assert share_keys([most, hashed(4, range(62, 125))]) == (most, hashed(4, range(62, 125)))
-    assert share_keys([most, hashed(4, range(62, 126))]) is None
+    assert shards_sharing_a_key([most, hashed(4, range(62, 125))]) == (
+        most,
+        hashed(4, range(62, 125)),
+    )
+    assert shards_sharing_a_key([most, hashed(4, range(62, 126))]) is None
     twin, other = hashed(5, range(3), range(9, 12)), hashed(6, range(9, 12))
-    assert share_keys([twin, other]) is None  # keys of junk are no keys of samples
-    assert share_keys([twin, hashed(7, range(20, 22), range(11, 13))]) is not None
+    assert shards_sharing_a_key([twin, other]) is None  # keys of junk are no keys of samples
+    assert shards_sharing_a_key([twin, hashed(7, range(20, 22), range(11, 13))]) is not None
     assert (
-        share_keys([hashed(8, range(1), range(64)), hashed(9, range(5, 6), range(57, 60))]) is None
+        shards_sharing_a_key(
+            [hashed(8, range(1), range(64)), hashed(9, range(5, 6), range(57, 60))]
+        )
+        is None
     )
 
 
@@ -156,9 +170,9 @@ def test_shards_meet_where_one_ends_with_the_key_with_which_another_begins(
 
 
 def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
-    assert twice_in(ShardEvidence(named("a.tar"))) is None
+    assert repeated_key(ShardEvidence(named("a.tar"))) is None
     assert (
-        twice_in(
+        repeated_key(
             ShardEvidence(
                 named("a.tar"),
                 tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")},
@@ -167,7 +181,7 @@ def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
         == "y"
     )
     assert (
-        twice_in(
+        repeated_key(
             ShardEvidence(
                 named("a.tar"),
                 tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")},
@@ -283,7 +297,7 @@ def test_the_index_has_the_samples_that_the_reader_finds(times: int, tmp_path: P
             expected = has_index(folder)
         except NoShards:
             expected = False
-        assert (reader.at_start(found) is None) is expected, seed
+        assert (reader.crash_at_start(found) is None) is expected, seed
         if expected:
             indexed += 1
             counts = json.loads((folder / ".nv-meta" / ".info.json").read_text())["shard_counts"]

@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from wdsflow.readers.installed_versions import conflicts, versions
+from wdsflow.readers.installed_versions import version_conflicts, versions
 
 FAIL = [
     ({"open_clip_torch": "3.3.0", "webdataset": "1.0.2"}, "error", "fname"),
@@ -30,7 +30,7 @@ FIT = [
 
 @pytest.mark.parametrize(("installed", "severity", "word"), FAIL)
 def test_a_pair_that_fails_is_named_with_its_fix(installed, severity, word):
-    (found,) = conflicts(installed)
+    (found,) = version_conflicts(installed)
     assert found.severity == severity
     assert word in found.why
     assert all(version in found.versions for version in installed.values())
@@ -39,12 +39,12 @@ def test_a_pair_that_fails_is_named_with_its_fix(installed, severity, word):
 
 @pytest.mark.parametrize("installed", FIT)
 def test_versions_that_fit_give_no_conflict(installed):
-    assert conflicts(installed) == []
+    assert version_conflicts(installed) == []
 
 
 def test_errors_come_before_warnings():
     installed = {"img2dataset": "1.47.0", "webdataset": "1.0.2", "open_clip_torch": "3.3.0"}
-    assert [each.severity for each in conflicts(installed)] == ["error", "warning"]
+    assert [each.severity for each in version_conflicts(installed)] == ["error", "warning"]
 
 
 def test_versions_are_those_of_the_installation():

@@ -11,7 +11,10 @@ import wdsflow
 from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
 from wdsflow.readers.gopen import SCHEMES
-from wdsflow.readers.url_schemes import unopened_by_webdataset_02, unopened_by_webdataset_1
+from wdsflow.readers.url_schemes import (
+    why_not_opened_by_webdataset_02,
+    why_not_opened_by_webdataset_1,
+)
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source import retries as faults
 
@@ -109,9 +112,9 @@ def test_writing_is_left_to_the_handler_that_was_there(monkeypatch: pytest.Monke
 
 def test_the_validator_knows() -> None:
     shard = Shard.url("s3://bucket/it's.tar")
-    assert unopened_by_webdataset_02(shard) == unopened_by_webdataset_1(shard) == ""
+    assert why_not_opened_by_webdataset_02(shard) == why_not_opened_by_webdataset_1(shard) == ""
     gopen_module.gopen_schemes.pop("s3")
-    assert unopened_by_webdataset_02(shard) == "webdataset opens no s3: urls"
+    assert why_not_opened_by_webdataset_02(shard) == "webdataset opens no s3: urls"
 
 
 def test_a_cache_keeps_shards(tmp_path) -> None:

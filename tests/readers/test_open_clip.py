@@ -11,12 +11,12 @@ from tests.readers.shapes import outcomes, shape
 from wdsflow.readers import OpenClip4, OpenClip33, Options
 from wdsflow.readers.open_clip.versions import (
     Buffers,
-    assign,
     epoch_length,
     epoch_order,
     resampled,
     saves_at,
     shuffled,
+    split_among_workers,
     why_no_checkpoints,
     worker_seed,
     worker_share,
@@ -156,7 +156,7 @@ def test_an_empty_key_counts_for_the_renaming_only() -> None:
 def test_openclip_goes_on_with_the_open_sample_whatever_ends_a_shard(kind: str) -> None:
     stop = Stop(kind)  # type: ignore[arg-type]
 
-    assert OLD.at_stop(stop) is None
+    assert OLD.crash_at_stop(stop) is None
     assert OLD.joins
     assert OLD.empty_stalls
 
@@ -179,9 +179,9 @@ def test_the_order_of_shards_depends_on_seed_plus_epoch() -> None:
 
 
 def test_ranks_take_turns_and_then_workers() -> None:
-    assert assign("abcdefg", 2, 0) == [list("aceg"), list("bdf")]
-    assert assign("abcdefg", 2, 2) == [list("ae"), list("cg"), list("bf"), list("d")]
-    assert assign("a", 1, 3) == [["a"], [], []]
+    assert split_among_workers("abcdefg", 2, 0) == [list("aceg"), list("bdf")]
+    assert split_among_workers("abcdefg", 2, 2) == [list("ae"), list("cg"), list("bf"), list("d")]
+    assert split_among_workers("a", 1, 3) == [["a"], [], []]
 
 
 def test_resampling_is_judged_on_one_pass_over_all_shards() -> None:
@@ -234,7 +234,7 @@ def test_seeds_and_shares_of_workers() -> None:
     ]
     assert [*worker_share(iter(range(12)), 1, 2, 2, 3)] == [5, 11]
     assert [*worker_share(iter(range(3)), 0, 0, 0, 0)] == [0, 1, 2]
-    assert assign("abc", 0, 1) == [["a", "b", "c"]]
+    assert split_among_workers("abc", 0, 1) == [["a", "b", "c"]]
 
 
 @pytest.mark.parametrize(

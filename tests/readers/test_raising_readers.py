@@ -77,7 +77,7 @@ def test_zstd_is_unreadable_for_readers_that_use_tarfile() -> None:
     assert verdict(WebDataset1(), packed) == ("crashes", 0, ["unreadable-shard"])
     assert verdict(RayData(), packed) == ("trains", 1, [])
     assert verdict(RayData(), replace(packed, url="a.tar")) == ("crashes", 0, ["unreadable-shard"])
-    assert Datasets().at_start([packed]) == Fate("crash", "group", "unreadable-shard", "zst")
+    assert Datasets().crash_at_start([packed]) == Fate("crash", "group", "unreadable-shard", "zst")
 
 
 def test_datasets_does_not_see_hidden_members() -> None:
@@ -129,7 +129,7 @@ def test_ray_refuses_a_key_that_comes_back_and_a_name_that_is_no_text(
     odd = shard(["jpg txt"])
     odd.tallies[tally] = Tally(1, key, 2048)
 
-    assert RayData().at_shard(odd) == expected
+    assert RayData().crash_at_shard(odd) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_ray_refuses_a_key_that_comes_back_and_a_name_that_is_no_text(
 def test_ray_makes_a_tensor_of_each_array_that_the_first_sample_has(
     samples: list[str], field: str | None
 ) -> None:
-    assert RayData().at_shard(shard(samples)) == (
+    assert RayData().crash_at_shard(shard(samples)) == (
         Fate("crash", "batch", "schema", field) if field else None
     )
 
@@ -169,7 +169,7 @@ def test_ray_is_not_foreseen_where_arrays_differ_in_their_dimensions(
     odd.fields[name] = FieldCount(1, ranks=ranks)
     why = f"whether {name} fits into one tensor depends on where Ray's blocks begin"
 
-    assert RayData().unknown([shard(["jpg txt"]), odd]) == (why if differ else "")
+    assert RayData().why_uncertain([shard(["jpg txt"]), odd]) == (why if differ else "")
 
 
 def test_ray_reads_shards_as_arrow_unpacks_them() -> None:
@@ -253,7 +253,7 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
     }
     for kind in ("end", "eof", "silent", "error", "unreadable"):
         stop = Stop(kind, detail="why")  # type: ignore[arg-type]
-        assert reader.at_stop(stop) == fates.get(kind)
+        assert reader.crash_at_stop(stop) == fates.get(kind)
     assert not reader.joins
 
 

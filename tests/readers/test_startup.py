@@ -8,7 +8,7 @@ import pytest
 from tests.validate.openclip import plain, write
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import read_sidecars
-from wdsflow.readers.open_clip.startup import start
+from wdsflow.readers.open_clip.startup import simulate_start
 from wdsflow.readers.open_clip.url_expansion import openclip_urls
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.shards.source.base import named
@@ -43,7 +43,7 @@ def real_start(command):
 
 def foreseen_start(command, evidence):
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
-    found = start(command, [shard.url for shard in evidence.shards], sidecars)
+    found = simulate_start(command, [shard.url for shard in evidence.shards], sidecars)
     if found.crash is not None:
         return found.crash.partition(":")[0].partition(" ")[0]
     return -(-found.samples // command.batch_size)
@@ -164,7 +164,7 @@ def test_a_crash_says_what_it_is_about_whatever_shards_are_called(tmp_path, chan
         Arguments(train_data=str(shard), dataset_type="webdataset", workers=1, batch_size=1),
         **changed,
     )
-    found = start(
+    found = simulate_start(
         command,
         [str(shard)],
         read_sidecars([str(shard)], Evidence("names", [ShardEvidence(named(str(shard)))])),

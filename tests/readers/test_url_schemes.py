@@ -8,8 +8,8 @@ from wdsflow.readers.url_schemes import (
     SCHEMES_02,
     SCHEMES_1,
     as_pipe,
-    unopened_by_webdataset_02,
-    unopened_by_webdataset_1,
+    why_not_opened_by_webdataset_02,
+    why_not_opened_by_webdataset_1,
 )
 from wdsflow.shards.shard import Shard
 
@@ -32,16 +32,16 @@ def test_files_and_urls_with_a_handler_are_opened(monkeypatch: pytest.MonkeyPatc
         Shard.command("pipe:cat 0.tar"),
     ]
 
-    assert [unopened_by_webdataset_02(shard) for shard in shards] == ["", "", ""]
+    assert [why_not_opened_by_webdataset_02(shard) for shard in shards] == ["", "", ""]
     hub = Shard.url("hf://datasets/org/set/0.tar")
-    assert unopened_by_webdataset_1(hub) == ""
-    assert unopened_by_webdataset_02(hub) == "webdataset opens no hf: urls"
+    assert why_not_opened_by_webdataset_1(hub) == ""
+    assert why_not_opened_by_webdataset_02(hub) == "webdataset opens no hf: urls"
     quoted = Shard.url("https://host/it's.tar")
-    assert "between single quotes into a shell command" in unopened_by_webdataset_02(quoted)
-    assert unopened_by_webdataset_1(quoted) == ""
+    assert "between single quotes into a shell command" in why_not_opened_by_webdataset_02(quoted)
+    assert why_not_opened_by_webdataset_1(quoted) == ""
     # It opens other urls than it is given.
     monkeypatch.setenv("GOPEN_REWRITE", "https://host=/data")
-    assert [unopened_by_webdataset_02(shard) for shard in (hub, quoted)] == ["", ""]
+    assert [why_not_opened_by_webdataset_02(shard) for shard in (hub, quoted)] == ["", ""]
 
 
 def test_no_command_is_made_of_names_that_a_shell_would_not_take_as_they_are() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.shards.archives import read_tar, tar_bytes
 from wdsflow import repair_shards
-from wdsflow.repair.junk_names import junk
+from wdsflow.repair.junk_names import junk_reason
 from wdsflow.shards.tar.members import split_name
 
 FOLDERS = st.sampled_from(["", "", "", "./", "d/", "img/", "txt/", "../", "/"])
@@ -56,7 +56,7 @@ def test_every_member_that_is_no_junk_comes_out_once_with_its_bytes(first, secon
     wanted = [
         data
         for name, data in (one + two if concatenated else one)
-        if not junk(name) and not is_paper(name)
+        if not junk_reason(name) and not is_paper(name)
     ]
     papers = [data for name, data in one + two if is_paper(name)]
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ def duplicates(entries: Entries) -> int:
     """
     seen: dict[str, int] = defaultdict(int)
     for name, _ in entries:
-        if not junk(name):
+        if not junk_reason(name):
             seen[name.replace("./", "").lower()] += 1
     return sum(count - 1 for count in seen.values())
 

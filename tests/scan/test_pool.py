@@ -73,7 +73,7 @@ def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
     for url in urls:
         Path(url).touch()
         os.truncate(url, 10 << 20)  # together more than what is always scanned here
-    shards = scan_shards(urls, ScanOptions(level=level), jobs, how=[how] * 4)
+    shards = scan_shards(urls, ScanOptions(level=level), jobs, scan_functions=[how] * 4)
     assert [shard.url for shard in shards] == urls
     assert [shard.bytes_read == os.getpid() for shard in shards] == [True] * here + [False] * (
         4 - here
@@ -88,7 +88,7 @@ def faulty(url: Shard, _: ScanOptions) -> ShardEvidence:
 def test_a_fault_of_ours_is_raised_and_is_no_fact_about_a_shard(jobs, tmp_path: Path) -> None:
     urls = [write(tmp_path / name, 3) for name in ("a.tar", "b.tar")]
     with pytest.raises(RuntimeError, match=r"KeyError: .*[ab]\.tar"):
-        scan_shards(urls, ScanOptions(), jobs, how=[faulty] * 2)
+        scan_shards(urls, ScanOptions(), jobs, scan_functions=[faulty] * 2)
 
 
 def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None:

@@ -134,7 +134,9 @@ def test_contents_get_the_status_that_their_decoder_would_give(tmp_path: Path) -
     ]
     shard = scanned(write(tmp_path / "a.tar", members), "headers")
     statuses = {
-        (run.key, part.suffix): part.status for run in shard.runs.counted() for part in run.shape
+        (run.key, part.suffix): part.status
+        for run in shard.runs.shape_counts()
+        for part in run.shape
     }
 
     assert statuses["a", "txt"] == OK

@@ -13,7 +13,7 @@ from wdsflow.cli.main import main
 from wdsflow.example_shards import draw
 from wdsflow.training.launch.preflight import preflight
 from wdsflow.validate.forecast.forecast_text import sentences
-from wdsflow.validate.report.finding_groups import steps
+from wdsflow.validate.report.finding_groups import next_steps
 
 IMAGE = shards.jpeg()
 
@@ -238,7 +238,7 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
         False,
     ]
     assert "to train without this check: wdsflow train --no-preflight " in of_run[-1]
-    for step in steps(dry.reports[0]):
+    for step in next_steps(dry.reports[0]):
         assert f"  {step.line}: {step.command}" in refused.lines
     assert not any("an epoch of 1 samples" in each.message for each in dry.reports[0].findings)
     program, *rest = shlex.split(told[told.index("wdsflow ") :])
@@ -283,7 +283,7 @@ def test_a_starved_worker_of_damaged_shards_gets_no_repair_that_brings_nothing(t
     ]
     refused, dry = (preflight(words, dry_run=dry_run) for dry_run in (False, True))
     assert refused.refused
-    commands = [step.command for step in steps(dry.reports[0])]
+    commands = [step.command for step in next_steps(dry.reports[0])]
     assert commands
     assert not [line for line in (*refused.lines, *commands) if "wdsflow repair " in line]
 

@@ -30,9 +30,9 @@ def read(rank: int, worker: int, seed: int, epoch: int) -> list[str]:
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_shards_are_dealt_out_in_the_order_of_seed_and_epoch(seed, epoch):
     options = Options(seed=seed, epoch=epoch, workers=2, world_size=2)
-    assert [read(rank, worker, seed, epoch) for rank, worker in PLACES] == OpenClip33().assigned(
-        URLS, options
-    )
+    assert [
+        read(rank, worker, seed, epoch) for rank, worker in PLACES
+    ] == OpenClip33().items_by_worker(URLS, options)
 
 
 @pytest.mark.parametrize("epoch", [0, 1])

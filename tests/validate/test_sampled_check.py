@@ -13,7 +13,7 @@ from tests.filtering.shards import entries
 from tests.shards.archives import write_tar
 from wdsflow.records.shard_counts import write_counts
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
-from wdsflow.validate.sampled.binomial_test import at_most, decide, looks, upper_bound
+from wdsflow.validate.sampled.binomial_test import at_most, decide, interim_looks, upper_bound
 from wdsflow.validate.sampled.sampled_check import sampled_check
 
 HERE = CheckOptions(jobs=1, level="names")
@@ -45,7 +45,7 @@ def outcome(share: float, limit: float, error: float, chance: np.random.Generato
     """Run the test on pretended draws."""
     lost = before = 0
     found = "undecided"
-    for look, (draws, may_prove) in enumerate(looks(error, limit), 1):
+    for look, (draws, may_prove) in enumerate(interim_looks(error, limit), 1):
         lost += int(chance.binomial(draws - before, share))
         before = draws
         found = decide(lost, draws, limit, may_prove, error / (look * (look + 1)))
@@ -71,7 +71,7 @@ def test_looking_again_and_again_keeps_the_error(limit: float, error: float):
 def test_the_error_is_exact_where_all_paths_can_be_added_up():
     limit, error, before, refuted, proven = 0.2, 0.1, 0, 0.0, 0.0
     left = np.array([1.0])  # by lost samples: the probability that the test has not ended
-    for look, (draws, may_prove) in enumerate(looks(error, limit), 1):
+    for look, (draws, may_prove) in enumerate(interim_looks(error, limit), 1):
         left = np.convolve(left, binom.pmf(np.arange(draws - before + 1), draws - before, limit))
         before = draws
         for lost in range(draws + 1):

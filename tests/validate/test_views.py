@@ -70,7 +70,7 @@ def test_keys_that_come_back_are_counted_for_readers_that_refuse_them(
     shard = scan(tmp_path / "a.tar", members(names))
 
     assert bool(shard.tally(tally).count) == bool(tally)
-    assert bool(READERS["ray-data"]().at_shard(shard)) == bool(tally)
+    assert bool(READERS["ray-data"]().crash_at_shard(shard)) == bool(tally)
 
 
 def test_fields_that_a_reader_was_told_to_take_are_looked_into(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
     return [*advice, *settings]
 
 
-def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
+def advise_full_run(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
     """Yield the command that reads all samples, if a limit ended the user's pipeline."""
     for verdict in verdicts:
         if verdict.run is not None and verdict.run.ended_by in ("samples", "time"):
@@ -70,7 +70,7 @@ def _loses_by_samples(verdict: Verdict) -> bool:
 
 def _advise_reader(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield changes of the reader, in place of the shards, that bring it more samples."""
-    if verdict.reader not in context.names():
+    if verdict.reader not in context.reader_names():
         # The user's own pipeline.
         return
     reader = context.reader_named(verdict.reader)

@@ -9,7 +9,7 @@ from ..finding import Advice
 from ..rules.kit.base import Context
 from ..rules.kit.shape_edits import is_known, with_caption
 from ..verdicts.verdict import Verdict
-from .promise import promise
+from .promised_gain import advice_with_gain
 from .tried_edits import caption_in_json, usable_after
 
 # ``with_caption`` of ``shape_edits`` has the same effect on the evidence.
@@ -46,5 +46,5 @@ def advise_caption_stages(context: Context, verdict: Verdict, reader: Reader) ->
     if usable is None or usable <= verdict.usable:
         return
     action = "in a custom pipeline, put these stages before wds.decode"
-    advice = promise(verdict, action, usable, exact=is_known(context.evidence.shards))
+    advice = advice_with_gain(verdict, action, usable, exact=is_known(context.evidence.shards))
     yield replace(advice, command=_CAPTION_STAGES.format(name=name), language="python")

@@ -13,7 +13,7 @@ def empty_captions(shard: ShardEvidence) -> int:
 
     Readers train these images on an empty text.
     """
-    return sum(run.count for run in shard.runs.counted() if _has_empty_caption(run.shape))
+    return sum(run.count for run in shard.runs.shape_counts() if _has_empty_caption(run.shape))
 
 
 def _has_empty_caption(shape: Shape) -> bool:

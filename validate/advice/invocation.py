@@ -29,7 +29,7 @@ class Invocation:
     # Options of a table that is joined.
     join: tuple[str, ...] = ()
 
-    def with_join(self, join: Sequence[str]) -> str:
+    def command_with_join(self, join: Sequence[str]) -> str:
         """Return the command with other options of the join."""
         words = [*join]
         if self.level != "auto":
@@ -44,7 +44,7 @@ class Invocation:
                 shards = []
         return " ".join(["wdsflow validate", *shards, command(words)])
 
-    def read_on(self) -> str:
+    def full_run_command(self) -> str:
         """Return the command that runs the pipeline over all samples."""
         words = _for_readers(self.readers)
         words += ["--pipeline", self.pipeline or ""]
@@ -52,7 +52,7 @@ class Invocation:
         words += self._pipe_option()
         return " ".join(["wdsflow validate", *self._shards(), command(words)])
 
-    def with_training(self, flags: Sequence[str]) -> str:
+    def command_with_training_flags(self, flags: Sequence[str]) -> str:
         """Return the command that judges the same shards with changed training flags."""
         training_before = self.training or ()
         training = with_flags(training_before, flags)
@@ -75,7 +75,7 @@ class Invocation:
             shards = []
         return " ".join(["wdsflow validate", *shards, command(words)])
 
-    def repair(self, options: Sequence[str], folder: str) -> str:
+    def repair_command(self, options: Sequence[str], folder: str) -> str:
         """Return the command that repairs all shards into a folder."""
         words = ["wdsflow repair", *self._shards(), "-o", quote_path(folder)]
         options = [*self._pipe_option(), *options]
@@ -83,7 +83,7 @@ class Invocation:
             words.append(command(options))
         return " ".join(words)
 
-    def filter(self, where: str, folder: str) -> str:
+    def filter_command(self, where: str, folder: str) -> str:
         """Return the command that writes the samples that a predicate keeps into a folder."""
         words = ["wdsflow filter", *self._shards(), "-o", quote_path(folder)]
         words.append(command(["--where", where, *self.join, *self._pipe_option()]))

@@ -11,7 +11,7 @@ from ..rules.kit.base import Context
 from ..rules.kit.other_names import other_names
 from ..rules.kit.shape_edits import CAPTION, as_caption, is_known
 from ..verdicts.verdict import Verdict
-from .promise import promise
+from .promised_gain import advice_with_gain
 from .tried_edits import caption_in_json, usable_after
 
 
@@ -52,5 +52,5 @@ def _if_more(
     if usable is None or usable <= verdict.usable:
         return
     exact = is_known(context.evidence.shards)
-    advice = promise(verdict, f"train with {command(flag)}", usable, exact=exact)
+    advice = advice_with_gain(verdict, f"train with {command(flag)}", usable, exact=exact)
     yield replace(advice, flags=flag)

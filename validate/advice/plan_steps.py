@@ -18,7 +18,7 @@ from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from ..rules.field_contents import other_name
-from ..rules.kit.base import is_option, renamed
+from ..rules.kit.base import is_option, undecoded_name
 from ..rules.kit.other_names import other_names
 from ..rules.kit.shape_edits import CAPTION, caption_edits, fits_option, shapes_of
 from .hidden_pairs import may_lack_image_name, may_pair
@@ -49,7 +49,7 @@ def suggest_rename(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repai
         names |= {old: new for old, new in reader.aliases.items() if old in fields}
     # Readers set these themselves.
     names |= {name: other_name(name) for name in sorted(RESERVED) if name in fields}
-    names |= {name: renamed(name) for name in _columns_that_end_readers(forecast)}
+    names |= {name: undecoded_name(name) for name in _columns_that_end_readers(forecast)}
     pairs = tuple(names.items())
     if pairs:
         yield replace(plan, rename=pairs)
@@ -105,7 +105,7 @@ def suggest_rename_bad(forecast: RepairForecast, plan: RepairPlan) -> Iterator[R
     for reader in forecast.readers:
         for name in _refused_fields(shards, reader):
             if is_option(name):
-                names[name] = renamed(name)
+                names[name] = undecoded_name(name)
     if 0 < len(names) <= _MOST:
         yield replace(plan, rename_bad=tuple(names.items()))
 

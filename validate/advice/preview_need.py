@@ -38,7 +38,7 @@ def keeps_structure(shard: ShardEvidence) -> bool:
         return False
     if any("." in name for name in shard.fields):
         return False
-    shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
+    shapes = list(islice(shard.runs.shape_counts(), _MOST_SHAPES + 1))
     if len(shapes) > _MOST_SHAPES:
         return False
     kinds: set[frozenset[str]] = set()

@@ -20,7 +20,7 @@ from ..rules.kit.shape_edits import is_known
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import short_title
-from .promise import promise
+from .promised_gain import advice_with_gain
 from .repair_choice import PlannedRepair, choose_loss, choose_repair, cost_text, is_better, is_worse
 from .repair_forecast import RepairForecast
 
@@ -183,7 +183,7 @@ def _advice(
                 yield Advice(0, action, verdict.reader, options=options, safe=not plan.loses)
             continue
         samples = verdict.samples if plan.loses else max(then.samples, then.usable)
-        advice = promise(verdict, action, then.usable, samples=samples, exact=exact)
+        advice = advice_with_gain(verdict, action, then.usable, samples=samples, exact=exact)
         usable = then.usable if repair.is_known else None
         yield replace(advice, usable=usable, options=options, safe=not plan.loses)
 

@@ -39,7 +39,7 @@ def choose_repair(forecast: RepairForecast) -> PlannedRepair:
     if plan.encoding:
         guess = guess_encoding(forecast, plan)
         plan = replace(plan, guessed_from=0 if guess.is_certain else guess.captions)
-    return planned(forecast, plan)
+    return planned_repair(forecast, plan)
 
 
 def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair | None:
@@ -49,10 +49,10 @@ def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair
     after = forecast.verdicts(plan)
     if is_worse(after, before) or not is_better(after, before):
         return None
-    return planned(forecast, plan)
+    return planned_repair(forecast, plan)
 
 
-def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
+def planned_repair(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
     """Return a plan with its effects.
 
     The expected samples are None unless all shards could be predicted.

@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.shared_keys import continued_shards
-from wdsflow.repair.borders import UNMOVED, Borders, borders
+from wdsflow.repair.borders import UNMOVED, Borders, moves_across_borders
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.shards.shard import Shard
 
-from ..rules.kit.edited_evidence import changed
+from ..rules.kit.edited_evidence import shards_after_edit
 from ..rules.kit.shape_edits import ShapeEdits
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from .empty_captions import empty_captions
 from .preview_need import keeps_structure, needs_contents
 from .preview_scan import NOT_TRIED, scan_preview
-from .repaired_evidence import as_written, edited
+from .repaired_evidence import shard_after_edits, with_output_name
 from .typical_shards import typical_shards
 
 # scan_shards, with its engine
@@ -96,7 +96,7 @@ class RepairForecast:
             if shard.error in (None, "not-a-tar") and not shard.is_distrusted
         ]
         urls = [shard.url for shard in self._shards]
-        self._moved = borders(urls) if continued_shards(self._shards) else {}
+        self._moved = moves_across_borders(urls) if continued_shards(self._shards) else {}
         # Indices of the shards whose structure a repair changes even without steps.
         self._restructured = set(self._moved)
         for index, shard in enumerate(self._shards):
@@ -168,7 +168,7 @@ class RepairForecast:
         if plan.drop_bad and not self._compares_fields:
             # What is left out depends on what the evidence says of each sample.
             complete = self.repaired(replace(plan, drop_bad=False))
-            shards = changed(complete.shards, ShapeEdits(drop_bad=True))
+            shards = shards_after_edit(complete.shards, ShapeEdits(drop_bad=True))
             return RepairedSet(shards, complete.is_known)
         indexes = range(len(self._shards))
         previewed = {index for index in indexes if self._needs_preview(index, plan)}
@@ -185,12 +185,12 @@ class RepairForecast:
             repaired = self._previews.get(self._preview_key(index, plan))
             if repaired is None:
                 is_known = is_known and index not in previewed
-                repaired = edited(shard, edits)
+                repaired = shard_after_edits(shard, edits)
             elif repaired.error == NOT_TRIED:
                 is_known = False
                 repaired = shard
             if repaired.runs.head is not None:
-                shards.append(as_written(repaired))
+                shards.append(with_output_name(repaired))
         return RepairedSet(shards, is_known)
 
     def _preview(self, indexes: Iterable[int], plan: RepairPlan) -> None:
@@ -205,7 +205,7 @@ class RepairForecast:
             return
         urls = [key.url for key in keys]
         scans = [partial(scan_preview, moved=key.moved, plan=plan) for key in keys]
-        scanned = self._scan(urls, self._options, how=scans)
+        scanned = self._scan(urls, self._options, scan_functions=scans)
         for key, shard in zip(keys, scanned, strict=True):
             self._previews[key] = shard
 

@@ -11,16 +11,16 @@ from wdsflow.scan.shapes import Runs
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
 
-from ..rules.kit.edited_evidence import changed
+from ..rules.kit.edited_evidence import shards_after_edit
 from ..rules.kit.shape_edits import ShapeEdits
 
 
-def edited(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:
+def shard_after_edits(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:
     """Return the evidence of a shard after edits that need no more than its shapes."""
     if not _changes_any(shard, edits):
         # The order of the samples stays known.
         return shard
-    shards = changed([shard], edits, edits.caption)
+    shards = shards_after_edit([shard], edits, edits.caption)
     if not shards:
         # No sample is left.
         return replace(shard, runs=Runs())
@@ -37,7 +37,7 @@ def _changes_any(shard: ShardEvidence, edits: ShapeEdits) -> bool:
     return False
 
 
-def as_written(shard: ShardEvidence) -> ShardEvidence:
+def with_output_name(shard: ShardEvidence) -> ShardEvidence:
     """Return the evidence of a repaired shard under its new name; all are in one folder."""
     url = Shard.file(os.path.basename(shard.url))
     return replace(shard, url=url, error=None, compression=None, stop=Stop(), by_arrow=None)

@@ -21,7 +21,7 @@ def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Return the training command with changed or new flags."""
     # Flag -> whether it has a value.
     changed: dict[str, bool] = {}
-    for name, *values in paired_flags(flags):
+    for name, *values in flags_with_values(flags):
         changed[name] = bool(values)
     words: list[str] = []
     # The word before was a changed flag: this one may be its value.
@@ -36,7 +36,7 @@ def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
     return [*words, *flags]
 
 
-def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
+def flags_with_values(words: Sequence[str]) -> list[tuple[str, ...]]:
     """Return each flag with its values: ``[("--workers", "2"), ("--dataset-resampled",)]``."""
     borders = [index for index, word in enumerate(words) if word.startswith("--")]
     borders.append(len(words))
@@ -46,7 +46,7 @@ def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
 def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return flags with those of others, which win."""
     merged: dict[str, tuple[str, ...]] = {}
-    for flag in paired_flags([*flags, *others]):
+    for flag in flags_with_values([*flags, *others]):
         merged[flag[0]] = flag
     words: list[str] = []
     for flag in merged.values():

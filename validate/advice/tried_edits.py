@@ -9,7 +9,7 @@ from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.shapes import Shape
 
 from ..rules.kit.base import Context
-from ..rules.kit.edited_evidence import changed
+from ..rules.kit.edited_evidence import shards_after_edit
 from ..rules.kit.shape_edits import Edit, is_known, is_plain
 from ..verdicts.judge import judge
 
@@ -38,7 +38,7 @@ def usable_after(
     # continues in the next shard ends.
     if not is_plain(shards) or continued_shards(shards):
         return None
-    edited = changed(shards, edit, caption)
+    edited = shards_after_edit(shards, edit, caption)
     if reader.raises and not is_known(edited):
         return None
     unreadable = [shard for shard in shards if shard.error is not None]

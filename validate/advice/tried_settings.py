@@ -14,7 +14,7 @@ from ..finding import Finding
 from ..forecast.forecast import forecast
 from ..forecast.forecast_result import Forecast
 from ..rules.kit.base import Context
-from .training_flags import merged_flags, paired_flags
+from .training_flags import flags_with_values, merged_flags
 
 # Flags that change a forecast, by the kind of their value.
 _NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
@@ -120,7 +120,7 @@ def _changed(context: Context, flags: tuple[str, ...]) -> Context:
     """Return the context of the training command with other settings."""
     assert context.arguments is not None
     values: dict[str, Any] = {}
-    for name, *value in paired_flags(flags):
+    for name, *value in flags_with_values(flags):
         attribute = name.removeprefix("--").replace("-", "_")
         if name in _NUMBERS:
             values[attribute] = int(value[0])

@@ -71,7 +71,7 @@ def builtin_rules() -> dict[str, type[Rule]]:
     return by_code(_rules_of_wdsflow())
 
 
-def catalogue() -> list[tuple[str, Severity, str]]:
+def rule_list() -> list[tuple[str, Severity, str]]:
     """Return code, usual severity and title of every rule, sorted by code."""
     return sorted((code, rule.severity, rule.title()) for code, rule in catalog().items())
 
@@ -83,10 +83,10 @@ def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
     """
     rules = catalog()
     for prefix in (*select, *ignore):
-        codes_like(prefix, rules)
+        codes_with_prefix(prefix, rules)
 
 
-def codes_like(prefix: str, rules: Iterable[str]) -> list[str]:
+def codes_with_prefix(prefix: str, rules: Iterable[str]) -> list[str]:
     """Return the codes that begin with a prefix, such as W00. Raises UnknownCode if none does."""
     upper = prefix.strip().upper()
     codes = [code for code in rules if upper and code.startswith(upper)]

@@ -8,8 +8,8 @@ from wdsflow.text.words import how_many
 
 from ..finding import ORDER, Finding
 from ..rules.kit.base import SHARDS_NAMED, Context, Rule
-from ..rules.kit.losses import drops, total_lost, with_losses
-from .rule_catalog import catalog, codes_like
+from ..rules.kit.losses import lost_samples_text, total_lost, with_losses
+from .rule_catalog import catalog, codes_with_prefix
 
 # No shard has this name.
 ANYWHERE = ""
@@ -29,14 +29,14 @@ def run_rules(
     it. Raises UnknownCode if no rule begins like this.
     """
     rules = catalog()
-    selected = _selected(rules, select)
-    reasons = _reasons(rules, ignore or {})
+    selected = _selected_codes(rules, select)
+    reasons = _ignore_reasons(rules, ignore or {})
     by_code = _findings_by_code(context, rules, selected)
     by_code = with_losses(by_code, rules, context, is_all=not select)
     findings: list[Finding] = []
     ignored: Ignored = []
     for code in selected:
-        merged = fold(rules[code](), by_code[code], context)
+        merged = merge_findings(rules[code](), by_code[code], context)
         if code in reasons:
             ignored += [(finding, reasons[code]) for finding in merged]
         else:
@@ -52,21 +52,21 @@ def run_rules(
     return findings, ignored
 
 
-def _selected(rules: Mapping[str, type[Rule]], select: Sequence[str]) -> list[str]:
+def _selected_codes(rules: Mapping[str, type[Rule]], select: Sequence[str]) -> list[str]:
     """Return the codes of the rules that run, in the order of the catalog."""
     if not select:
         return list(rules)
     chosen: set[str] = set()
     for prefix in select:
-        chosen.update(codes_like(prefix, rules))
+        chosen.update(codes_with_prefix(prefix, rules))
     return [code for code in rules if code in chosen]
 
 
-def _reasons(rules: Mapping[str, type[Rule]], ignore: Mapping[str, str]) -> dict[str, str]:
+def _ignore_reasons(rules: Mapping[str, type[Rule]], ignore: Mapping[str, str]) -> dict[str, str]:
     """Return the reason for each ignored code; the longest matching prefix decides."""
     reasons: dict[str, str] = {}
     for prefix in sorted(ignore, key=len):
-        reasons |= dict.fromkeys(codes_like(prefix, rules), ignore[prefix])
+        reasons |= dict.fromkeys(codes_with_prefix(prefix, rules), ignore[prefix])
     return reasons
 
 
@@ -108,7 +108,7 @@ def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) ->
     return [finding for finding in findings if not explained(finding)]
 
 
-def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Finding]:
+def merge_findings(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Finding]:
     """Keep the findings of the first shards, and merge all others into one.
 
     The most severe findings come first.
@@ -125,7 +125,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
     )
     lost = total_lost(rest)
-    cost = drops(context, lost)
+    cost = lost_samples_text(context, lost)
     if cost:
         message += f"; {cost}"
     merged = replace(
@@ -136,7 +136,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         offset=None,
         count=total,
         rate=None,
-        readers=tuple(name for name in context.names() if name in affected),
+        readers=tuple(name for name in context.reader_names() if name in affected),
         repair=rule.fix_of_set(context),
         lost=lost,
     )

@@ -9,7 +9,13 @@ from wdsflow.readers.open_clip.versions import EpochLength
 
 from .forecast_result import Forecast, Starved
 from .resources import estimate
-from .worker_passes import ShardPasses, WorkerPass, certain, epochs_to_check, worker_passes
+from .worker_passes import (
+    ShardPasses,
+    WorkerPass,
+    certainly_starves,
+    epochs_to_check,
+    worker_passes,
+)
 
 
 def with_dealt_shards(
@@ -30,7 +36,7 @@ def with_dealt_shards(
         shares=shares,
         poorest=poorest,
         richest=richest,
-        seen=(_uses(used, poorest), _uses(used, richest)),
+        seen=(_uses_per_sample(used, poorest), _uses_per_sample(used, richest)),
         unseen=sum(max(0, share - used) for share in shares),
         resources=estimate(arguments, shards.reader, shards.shards, raw, sum(shares)),
     )
@@ -50,7 +56,7 @@ def with_dealt_shards(
     return expected
 
 
-def _uses(used: int, worker: WorkerPass) -> float:
+def _uses_per_sample(used: int, worker: WorkerPass) -> float:
     """Return how often a worker uses each of its samples in an epoch.
 
     ``used``: the number of samples that it yields in the epoch.
@@ -64,7 +70,7 @@ def _starved(
     """Return the workers of an epoch that certainly never fill a batch."""
     starved = []
     for worker in passes:
-        if worker.batches or not certain(shards, arguments, worker):
+        if worker.batches or not certainly_starves(shards, arguments, worker):
             continue
         starved.append(
             Starved(

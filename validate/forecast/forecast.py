@@ -10,7 +10,7 @@ from dataclasses import replace
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.readers.open_clip.startup import Start, start
+from wdsflow.readers.open_clip.startup import Start, simulate_start
 from wdsflow.readers.open_clip.url_expansion import not_expanded
 from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence, ShardEvidence
@@ -19,7 +19,7 @@ from wdsflow.shards.source.base import named
 from .dealt_shards import with_dealt_shards
 from .drawn_shards import with_drawn_shards
 from .forecast_result import Forecast
-from .named_shards import named_shards, unread
+from .named_shards import named_shards, unreadable_shard
 from .validation_shards import judge_validation
 from .worker_passes import ShardPasses
 
@@ -43,11 +43,11 @@ def forecast(
         validation: the same for the shards of ``--val-data``, if they were scanned.
     """
     base = _settings(reader, arguments)
-    foreign = _foreign(arguments)
+    foreign = _why_unsupported(arguments)
     if foreign or not isinstance(reader, OpenClip33) or not evidence.shards:
         note = foreign or "only OpenCLIP's loader is forecast"
         return replace(base, applies=False, exact=False, notes=(note,))
-    started = start(arguments, [shard.url for shard in evidence.shards], sidecars)
+    started = simulate_start(arguments, [shard.url for shard in evidence.shards], sidecars)
     is_feed = isinstance(reader, FeedReader)
     pattern = ""
     if not is_feed:
@@ -125,11 +125,11 @@ def _as_opened(
     Those that stand in for the shards of the command stay as they are: how it opens its own is
     another question.
     """
-    unreached = {url for url in map(named, urls or ()) if reader.unreached(url)}
-    return [unread(shard.url) if shard.url in unreached else shard for shard in shards]
+    unreached = {url for url in map(named, urls or ()) if reader.why_not_opened(url)}
+    return [unreadable_shard(shard.url) if shard.url in unreached else shard for shard in shards]
 
 
-def _foreign(arguments: Arguments) -> str:
+def _why_unsupported(arguments: Arguments) -> str:
     """Return why a command does not read shards in the known way, "" if it does."""
     kind = arguments.dataset_type
     if kind == "auto" and (arguments.train_data or "").split(".")[-1] in {"csv", "tsv"}:

@@ -40,7 +40,7 @@ def named_shards(
             # OpenCLIP may find it; for servers and commands this is not known.
             if url.path is None or os.path.isfile(url.path):
                 unknown.add(index)
-            shard = unread(url)
+            shard = unreadable_shard(url)
         else:
             is_scanned = True
         shards.append(shard)
@@ -54,7 +54,7 @@ def named_shards(
     return NamedShards(shards, note, frozenset(unknown))
 
 
-def unread(url: Shard) -> ShardEvidence:
+def unreadable_shard(url: Shard) -> ShardEvidence:
     """Return the evidence of a shard that a reader cannot open."""
     return ShardEvidence(url, error="missing", stop=Stop("unreadable"))
 

@@ -124,16 +124,16 @@ def _most_buffered(raw: Sequence[int], workers: int, size: int, initial: int) ->
     most = 0
     for start in range(0, len(raw), workers):
         of_machine = raw[start : start + workers]
-        most = max(most, sum(fullest(samples, size, initial) for samples in of_machine))
+        most = max(most, sum(most_in_buffer(samples, size, initial) for samples in of_machine))
     return most
 
 
-def fullest(samples: int, size: int, initial: int) -> int:
+def most_in_buffer(samples: int, size: int, initial: int) -> int:
     """Return the number of samples that a shuffle buffer holds at most.
 
     It fills up to ``initial`` samples first, then takes two for each sample that it yields.
 
-    >>> [fullest(n, 5000, 1000) for n in (10, 1000, 3000, 100_000)]
+    >>> [most_in_buffer(n, 5000, 1000) for n in (10, 1000, 3000, 100_000)]
     [10, 1000, 2000, 5000]
     """
     initial = min(initial, size)

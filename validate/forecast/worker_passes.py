@@ -60,7 +60,7 @@ class ShardPasses:
             self._heads.append(runs.head.key if runs.head else None)
             self._tails.append(runs.last.key if runs.last else None)
 
-    def over(self, indices: Sequence[int]) -> PassResult:
+    def pass_over(self, indices: Sequence[int]) -> PassResult:
         """Return the result of one pass over these shards, in this order."""
         # Key of the open sample: OpenCLIP does not mark the end of a shard.
         tail: str | None = None
@@ -82,20 +82,26 @@ def epochs_to_check(epochs: int, n_shards: int) -> int:
     return max(1, min(epochs, max(_EPOCHS_LEAST, _VISITS // max(1, n_shards))))
 
 
-def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> list[list[int]]:
+def worker_orders(
+    reader: OpenClip33, count: int, arguments: Arguments, epoch: int
+) -> list[list[int]]:
     """Return the indices of each worker's shards in one epoch, rank by rank, without resampling.
 
     With a negative seed every worker shuffles by a different seed: then only the number of shards
     is right.
     """
-    return reader.assigned(range(count), replace(arguments.options(type(reader)), epoch=epoch))
+    return reader.items_by_worker(
+        range(count), replace(arguments.options(type(reader)), epoch=epoch)
+    )
 
 
 def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:
     """Yield the samples of each worker in one epoch, rank by rank."""
     split = max(1, arguments.workers)
-    for number, indices in enumerate(orders(shards.reader, len(shards.shards), arguments, epoch)):
-        result = shards.over(indices)
+    for number, indices in enumerate(
+        worker_orders(shards.reader, len(shards.shards), arguments, epoch)
+    ):
+        result = shards.pass_over(indices)
         crash: str | None = None
         if result.crash is not None:
             crash = crash_text(result.crash.reason, result.crash.detail)
@@ -112,7 +118,7 @@ def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iter
         )
 
 
-def certain(shards: ShardPasses, arguments: Arguments, starved: WorkerPass) -> bool:
+def certainly_starves(shards: ShardPasses, arguments: Arguments, starved: WorkerPass) -> bool:
     """Return whether a worker certainly starves.
 
     It is not certain if the worker has shards that were not scanned; with a negative seed, only if

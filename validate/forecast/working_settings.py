@@ -36,14 +36,14 @@ def working_settings(
         listed = named_shards(shard_urls(arguments), evidence)
         if listed.shards and not listed.unknown:
             passes = ShardPasses(reader, listed.shards)
-            yield from _fewer(passes, arguments)
+            yield from _with_fewer_workers(passes, arguments)
             if 0 < usable < arguments.batch_size:
-                yield from _smaller(passes, arguments)
+                yield from _with_smaller_batch(passes, arguments)
     if usable >= arguments.batch_size:
         yield ("--dataset-resampled",)
 
 
-def _smaller(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
+def _with_smaller_batch(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
     """Yield one worker for each rank, with the largest batch that it can fill."""
     if len(shards.shards) < arguments.world_size:
         return
@@ -53,7 +53,7 @@ def _smaller(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, .
         yield "--workers", "1", "--batch-size", str(least)
 
 
-def _fewer(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
+def _with_fewer_workers(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
     """Yield the largest number of workers that starves none.
 
     Also yields a batch size that all workers can fill.

@@ -12,7 +12,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import short, size
 
 from ..report.writer import Writer
-from .shown_sample import MOST_LETTERS, ShownSample, brief
+from .shown_sample import MOST_LETTERS, ShownSample, score_value_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,7 +42,9 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
         if sample.outcome:
             writer.line(("outcome ", "dim"), escape(sample.outcome, 500), hang=2)
         for name, value in sample.scores.items():
-            writer.line((f"{escape(name, 200)} ", "dim"), escape(brief(value), 500), hang=2)
+            writer.line(
+                (f"{escape(name, 200)} ", "dim"), escape(score_value_text(value), 500), hang=2
+            )
         for name, text in sample.fates.items():
             writer.line((f"{name} ", "dim"), text, hang=2)
     return count

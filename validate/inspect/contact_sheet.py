@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wdsflow.pages import render
 from wdsflow.text.words import short
 
-from .shown_sample import ShownSample, brief
+from .shown_sample import ShownSample, score_value_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,7 +39,7 @@ def _article(sample: ShownSample) -> dict[str, object]:
     facts = list(sample.texts.items())
     if sample.outcome:
         facts.append(("outcome", sample.outcome))
-    facts += [(name, brief(value)) for name, value in sample.scores.items()]
+    facts += [(name, score_value_text(value)) for name, value in sample.scores.items()]
     facts += list(sample.fates.items())
     return {
         "key": sample.listed.key,

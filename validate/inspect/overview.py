@@ -18,7 +18,7 @@ from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.shapes import Shape
 from wdsflow.scan.tallies import TALLIES
 
-from ..report.as_json import picked
+from ..report.as_json import attributes_of
 
 _Facts = TypeVar("_Facts", FieldCount, ImageFacts, CaptionFacts)
 
@@ -59,14 +59,16 @@ class Overview:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        fields = {name: picked(item, "count bytes largest") for name, item in self.fields.items()}
+        fields = {
+            name: attributes_of(item, "count bytes largest") for name, item in self.fields.items()
+        }
         shapes = [{"fields": list(names), "count": count} for names, count in self.shapes.items()]
         json_keys = {}
         for name, key in self.json_keys.items():
-            json_keys[name] = picked(key, "count strings with_image example")
+            json_keys[name] = attributes_of(key, "count strings with_image example")
         return {
             "version": 1,
-            **picked(self, "samples members size"),
+            **attributes_of(self, "samples members size"),
             "layout": _layout(self.layout),
             "fields": fields,
             "shapes": shapes,
@@ -137,7 +139,7 @@ def _layout(layout: SetLayout) -> dict[str, object]:
 def _images(images: ImageFacts) -> dict[str, object]:
     pixels = {str(power): count for power, count in sorted(images.megapixels.items())}
     return {
-        **picked(images, "count pixels largest"),
+        **attributes_of(images, "count pixels largest"),
         "formats": most_frequent(images.formats),
         "modes": most_frequent(images.modes),
         "log2_pixels": pixels,
@@ -146,7 +148,7 @@ def _images(images: ImageFacts) -> dict[str, object]:
 
 def _captions(captions: CaptionFacts) -> dict[str, object]:
     return {
-        **picked(captions, "count characters longest"),
+        **attributes_of(captions, "count characters longest"),
         "frequent": most_frequent(captions.frequent, _MOST_CAPTIONS),
     }
 
@@ -158,12 +160,12 @@ def _tallies(tallies: Mapping[str, tuple[Tally, str]]) -> dict[str, object]:
             "count": tally.count,
             "meaning": TALLIES.get(name, ""),
             "shard": shard,
-            **picked(tally, "key offset detail"),
+            **attributes_of(tally, "key offset detail"),
         }
     return values
 
 
 def _shard(shard: ShardEvidence) -> dict[str, object]:
-    values = picked(shard, "url size members samples error stop compression beyond")
+    values = attributes_of(shard, "url size members samples error stop compression beyond")
     values["stop"] = shard.stop._asdict()
     return values

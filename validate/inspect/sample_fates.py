@@ -62,7 +62,7 @@ def _in_words(reader: Reader, evidence: ShardEvidence) -> str:
     if not reader.opens(evidence):
         return f"loses it: it is in one of the shards that {reader.unopened}"
     texts = []
-    for run in reader.runs(evidence).counted():
+    for run in reader.runs(evidence).shape_counts():
         texts += [_fate_text(reader, fate) for fate in reader.fates(run.shape)]
     if not texts:
         return "does not see it: its members are hidden"

@@ -81,7 +81,7 @@ def samples_of_key(
             yield _read(urls[numbered.position.shard], numbered)
 
 
-def some_samples(
+def random_samples(
     urls: Sequence[Shard], count: int, seed: int, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
     """Yield randomly chosen samples of all shards, in the order of the shards.
@@ -102,10 +102,10 @@ def some_samples(
             yield _read(urls[numbered.position.shard], numbered)
 
 
-def brief(value: str) -> str:
+def score_value_text(value: str) -> str:
     """Return the value of a score for people: numbers have at most six digits.
 
-    >>> brief("0.28123529992770097, 12"), brief("a dog")
+    >>> score_value_text("0.28123529992770097, 12"), score_value_text("a dog")
     ('0.281235, 12', 'a dog')
     """
     try:

@@ -173,7 +173,7 @@ def _needs_proof(observation: Observation) -> bool:
     if not observation.delivered or why_hidden(observation):
         return False
     return observation.is_enough(observation.usable) and not observation.is_enough(
-        observation.least
+        observation.least_usable
     )
 
 
@@ -192,7 +192,7 @@ def _verdict(spec: str, observation: Observation) -> Verdict:
         lost[reason.slug] += reason.count
     usable = observation.usable
     # What came out before a crash is not the question.
-    least = usable if outcome in ("crashes", "stalls") else observation.least
+    least = usable if outcome in ("crashes", "stalls") else observation.least_usable
     return Verdict(
         reader=PIPELINE,
         title=spec,
@@ -218,7 +218,9 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
     if observation.run.ended_by == "hang":
         return "stalls"
     if not observation.delivered:
-        reads_again = observation.run.limited and (observation.run.draws or observation.run.repeats)
+        reads_again = observation.run.is_limited and (
+            observation.run.draws_shards or observation.run.repeats
+        )
         if observation.run.ended_by == "time" or (reads_again and not unclear):
             return "stalls"
     if unclear:
@@ -229,7 +231,7 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
 def _note(spec: str, observation: Observation) -> str:
     """Return how much was read, and what ended it."""
     note = f"{spec} was run {_until(observation)}: {_counts(observation)}; it opened {observation.summary().scope}"
-    if observation.run.limited:
+    if observation.run.is_limited:
         note += "; the verdict is about what was read, not about the rest"
     return note
 
@@ -258,6 +260,6 @@ def _counts(observation: Observation) -> str:
     if observation.has_keys:
         return f"{how_many(observation.delivered, 'sample')} came out"
     counts = f"{how_many(observation.delivered, 'element')} came out, in which no key of a sample is visible"
-    if observation.total and observation.is_enough(observation.least):
+    if observation.total and observation.is_enough(observation.least_usable):
         counts += "; samples were recognized by their content"
     return counts

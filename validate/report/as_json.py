@@ -42,21 +42,21 @@ def to_dict(report: "Report") -> dict[str, Any]:
         "findings": [_finding(finding) for finding in report.findings],
         "versions": report.versions,
     }
-    cleaned = clean(tree)
+    cleaned = make_encodable(tree)
     assert isinstance(cleaned, dict)
     return cleaned
 
 
-def picked(thing: object, names: str) -> dict[str, object]:
+def attributes_of(thing: object, names: str) -> dict[str, object]:
     """Return some attributes of an object, by their names, which are separated by spaces."""
     return {name: getattr(thing, name) for name in names.split()}
 
 
 def _shard(shard: ShardEvidence) -> dict[str, object]:
     return {
-        **picked(shard, "url size members samples error error_detail"),
+        **attributes_of(shard, "url size members samples error error_detail"),
         "stop": None if shard.error else shard.stop._asdict(),
-        **picked(shard, "compression beyond"),
+        **attributes_of(shard, "compression beyond"),
         "fields": {name: field.count for name, field in shard.fields.items()},
         "bytes_read": shard.bytes_read,
     }
@@ -73,9 +73,9 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
             forecast = as_dict(of_reader)
             break
     return {
-        **picked(verdict, "reader outcome samples usable"),
+        **attributes_of(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
-        **picked(verdict, "title exact"),
+        **attributes_of(verdict, "title exact"),
         "least": _least(verdict),
         "note": verdict.note,
         "run": None if verdict.run is None else _run(verdict.run),
@@ -98,7 +98,7 @@ def _advice(verdict: Verdict, report: "Report") -> list[dict[str, object]]:
         reader = advice.reader if advice.reader in judged else judged[0]
         if reader == verdict.reader:
             names = "regains usable exact text command language flags reader safe"
-            values.append(picked(advice, names))
+            values.append(attributes_of(advice, names))
     return values
 
 
@@ -110,31 +110,33 @@ def _least(verdict: Verdict) -> int:
 
 
 def _run(run: PipelineRun) -> dict[str, object]:
-    values = picked(run, "ended_by read delivered repeated shards of_shards")
+    values = attributes_of(run, "ended_by read delivered repeated shards of_shards")
     values["stages"] = [_stage(stage) for stage in run.stages]
     return values
 
 
 def _stage(stage: StageTrace) -> dict[str, object]:
     return {
-        **picked(stage, "number title"),
+        **attributes_of(stage, "number title"),
         "in": stage.inputs,
-        **picked(stage, "out kind seconds"),
+        **attributes_of(stage, "out kind seconds"),
         "swallowed": stage.errors,
     }
 
 
 def _finding(finding: Finding) -> dict[str, object]:
     return {
-        **picked(finding, "code severity shard key offset count message readers"),
-        "repair": None if finding.repair is None else picked(finding.repair, "command safe note"),
+        **attributes_of(finding, "code severity shard key offset count message readers"),
+        "repair": None
+        if finding.repair is None
+        else attributes_of(finding.repair, "command safe note"),
         "rate": finding.rate,
         "lost": dict(finding.lost),
         "fingerprint": fingerprint(finding),
     }
 
 
-def clean(value: Any) -> Any:
+def make_encodable(value: Any) -> Any:
     """Make every string encodable: spell out bytes that are not UTF-8 (lone surrogates here).
 
     Strict JSON parsers refuse lone surrogates, infinities and NaN (these become null); all other
@@ -145,7 +147,7 @@ def clean(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {clean(key): clean(item) for key, item in value.items()}
+        return {make_encodable(key): make_encodable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(item) for item in value]
+        return [make_encodable(item) for item in value]
     return value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.text.words import listed, plain, short, unique
 
-from ..catalog.rule_catalog import catalogue
+from ..catalog.rule_catalog import rule_list
 from ..finding import ORDER, Advice, Finding, Repair, Severity, advice_text
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class FindingGroup:
     findings: tuple[Finding, ...]
 
 
-def group(findings: Sequence[Finding]) -> list[FindingGroup]:
+def group_findings(findings: Sequence[Finding]) -> list[FindingGroup]:
     """Sort findings into groups: errors, warnings, then notes.
 
     Within these, they are in the order of the rules.
@@ -35,7 +35,7 @@ def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    names = titles()
+    names = rule_titles()
     groups = []
     for code, of_rule in by_code.items():
         worst_first = sorted(of_rule, key=lambda finding: ORDER[finding.severity])
@@ -44,7 +44,7 @@ def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     return sorted(groups, key=lambda group: ORDER[group.severity])
 
 
-def fixes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
+def repairs_with_codes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
     """Return the repairs of findings, each with the codes that it fixes."""
     by_command: dict[str, tuple[Repair, list[str]]] = {}
     for finding in findings:
@@ -56,9 +56,9 @@ def fixes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
     return list(by_command.values())
 
 
-def titles() -> dict[str, str]:
+def rule_titles() -> dict[str, str]:
     """Return the title of each rule's manual page."""
-    return {code: title for code, _, title in catalogue()}
+    return {code: title for code, _, title in rule_list()}
 
 
 def shards_of(group: FindingGroup) -> list[str]:
@@ -82,7 +82,7 @@ class NextStep:
         return self.text if self.safe else f"{self.text}; unsafe: data is changed or left out"
 
 
-def steps(report: "Report") -> list[NextStep]:
+def next_steps(report: "Report") -> list[NextStep]:
     """Return the steps; a step for several readers appears once, with its gain for each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
     for advice in report.advice:
@@ -92,7 +92,7 @@ def steps(report: "Report") -> list[NextStep]:
         first = same[0]
         text = plain(advice_text(same))
         next_steps.append(NextStep(text, first.command, first.safe, first.language))
-    for repair, codes in fixes(report.errors):
+    for repair, codes in repairs_with_codes(report.errors):
         if number_of(repair.command, next_steps) is None:
             next_steps.append(repair_step(repair, codes))
     return next_steps
@@ -100,7 +100,7 @@ def steps(report: "Report") -> list[NextStep]:
 
 def repair_step(repair: Repair, codes: Sequence[str]) -> NextStep:
     """Return the step that fixes these codes by a repair."""
-    names = titles()
+    names = rule_titles()
     text = f"fix {listed(codes)}"
     if len(codes) == 1 and codes[0] in names:
         text += f" ({names[codes[0]]})"

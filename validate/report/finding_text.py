@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from wdsflow.text.words import how_many, place, plain, short
 
 from ..finding import Finding
-from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of
+from .finding_groups import (
+    SEVERITIES,
+    FindingGroup,
+    NextStep,
+    group_findings,
+    number_of,
+    repairs_with_codes,
+)
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 def show_findings(report: "Report", todo: list[NextStep], writer: Writer) -> None:
     """Print the findings, those of one rule together, with commands that fix them."""
-    groups = group(report.findings)
+    groups = group_findings(report.findings)
     if groups:
         writer.heading(f"Found: {totals(groups)}")
         shown: dict[str, str] = {}
@@ -96,7 +103,7 @@ def _fixes(same: FindingGroup, todo: list[NextStep], shown: dict[str, str], writ
     if same.severity == "info":
         # Nothing needs to be done; the manual page explains what could be.
         return
-    for repair, _ in fixes(same.findings)[:_MOST_FIXES]:
+    for repair, _ in repairs_with_codes(same.findings)[:_MOST_FIXES]:
         number = number_of(repair.command, todo)
         before = shown.get(repair.command) if number is None else f"{number} above"
         if before is not None:

@@ -12,7 +12,7 @@ from wdsflow.text.words import command_lines, plain, relative
 from ..finding import Severity
 from ..verdicts.verdict import Outcome, Verdict
 from ..verdicts.wording import no_verdict_text
-from .finding_groups import FindingGroup, fixes, group, shards_of
+from .finding_groups import FindingGroup, group_findings, repairs_with_codes, shards_of
 from .report import Report
 from .verdict_text import summary_and_reasons
 
@@ -31,7 +31,7 @@ def render(report: Report) -> str:
         title = "nothing could be read" if report.nothing_read else "no samples"
         commands.append(_command("error", why, title=title))
     commands += [_verdict(verdict) for verdict in report.verdicts]
-    commands += [_findings(same_rule) for same_rule in group(report.findings)]
+    commands += [_findings(same_rule) for same_rule in group_findings(report.findings)]
     return "".join(f"{command}\n" for command in commands)
 
 
@@ -52,7 +52,7 @@ def _findings(same_rule: FindingGroup) -> str:
     first = same_rule.findings[0]
     message = plain(first.message)
     message += _other_shards(shards_of(same_rule)[1:])
-    for repair, _ in fixes(same_rule.findings)[:1]:
+    for repair, _ in repairs_with_codes(same_rule.findings)[:1]:
         message += "\nfix: " + "\n".join(command_lines(repair.command))
     file = None if first.shard is None else _file(first.shard)
     title = f"{same_rule.code} {same_rule.title}".rstrip()

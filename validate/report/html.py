@@ -17,7 +17,7 @@ from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 from .defect_table import defect_table
-from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
+from .finding_groups import SEVERITIES, FindingGroup, group_findings, next_steps, repairs_with_codes
 from .finding_pictures import pictures
 from .finding_text import ignored_lines
 from .report_text import closing_line, notes
@@ -58,7 +58,7 @@ def render(report: "Report") -> str:
         charts=charts,
         formats=_shares(statistics.formats),
         seen=_coverage(statistics),
-        views=pictures(group(report.findings)),
+        views=pictures(group_findings(report.findings)),
         heat=defect_table(report),
     )
 
@@ -78,8 +78,8 @@ def _parts(report: "Report") -> dict[str, Any]:
     return {
         "no_verdict": no_verdict_text(shards),
         "verdicts": [_verdict(verdict) for verdict in report.verdicts],
-        "steps": steps(report),
-        "groups": [_group(findings) for findings in group(report.findings)],
+        "steps": next_steps(report),
+        "groups": [_group(findings) for findings in group_findings(report.findings)],
         "ignored": list(ignored_lines(report)),
         "forecasts": [list(sentences(forecast)) for forecast in report.forecasts],
         "shards": [_shard(shard) for shard in shards[:SHOWN]],
@@ -164,7 +164,7 @@ def _group(findings: FindingGroup) -> dict[str, object]:
         "findings": messages,
         "count": len(findings.findings),
         "more": max(len(findings.findings) - SHOWN, 0),
-        "fixes": [repair for repair, _ in fixes(findings.findings)[:_MOST_REPAIRS]],
+        "fixes": [repair for repair, _ in repairs_with_codes(findings.findings)[:_MOST_REPAIRS]],
     }
 
 

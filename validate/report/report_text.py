@@ -11,7 +11,7 @@ from ..forecast.forecast_text import sentences
 from ..tracing.trace_table import table
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
-from .finding_groups import group, steps
+from .finding_groups import group_findings, next_steps
 from .finding_text import SHOWN, show_findings, totals
 from .verdict_text import consequence, funnel_text, summary_and_reasons
 from .writer import Writer
@@ -54,7 +54,7 @@ def show(report: "Report", console: "Console") -> None:
         writer.command(why_no_verdict)
     _verdicts(report, writer)
     _checks(report, writer)
-    todo = steps(report)
+    todo = next_steps(report)
     if todo:
         writer.heading("What to do")
     for number, step in enumerate(todo, 1):
@@ -85,7 +85,7 @@ def show_summary(report: "Report", console: "Console") -> None:
         _verdict_line(verdict, writer)
     _checks(report, writer)
     if report.findings:
-        writer.line("Found: ", totals(group(report.findings)))
+        writer.line("Found: ", totals(group_findings(report.findings)))
     writer.line((closing_line(report), "dim"), hang=2)
 
 
@@ -108,7 +108,7 @@ def _verdicts(report: "Report", writer: Writer) -> None:
                 writer.row(row.rstrip(), indent=4, style="dim")
     all_train = all(verdict.outcome == "trains" for verdict in report.verdicts)
     if report.errors and report.verdicts and all_train:
-        errors = how_many(len(group(report.errors)), "error")
+        errors = how_many(len(group_findings(report.errors)), "error")
         writer.line((f"but check {errors} below (exit status 1)", "red"), indent=4)
 
 

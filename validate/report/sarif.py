@@ -8,9 +8,9 @@ from wdsflow.text.words import command_lines, plain, relative
 
 from ..catalog.manual_pages import explain
 from ..finding import Finding
-from .as_json import picked
+from .as_json import attributes_of
 from .baseline import fingerprint
-from .finding_groups import SEVERITIES, titles
+from .finding_groups import SEVERITIES, rule_titles
 from .report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -30,7 +30,7 @@ def to_sarif(report: Report) -> dict[str, object]:
     findings += report.ignored
     severity = {finding.code: finding.severity for finding, _ in findings}
     codes = list(severity)
-    names = titles()
+    names = rule_titles()
     fallback = next(iter(report.urls), None)
     driver = {
         "name": "wdsflow",
@@ -38,7 +38,9 @@ def to_sarif(report: Report) -> dict[str, object]:
         "version": version.__version__,
         "rules": [_rule(code, names.get(code), SEVERITIES[severity[code]]) for code in codes],
     }
-    verdicts = [picked(verdict, "reader outcome samples usable") for verdict in report.verdicts]
+    verdicts = [
+        attributes_of(verdict, "reader outcome samples usable") for verdict in report.verdicts
+    ]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",

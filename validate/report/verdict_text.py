@@ -4,7 +4,7 @@ from wdsflow.text.words import how_many, plain
 
 from ..verdicts.pipeline_run import PipelineRun
 from ..verdicts.verdict import Funnel, Outcome, Verdict
-from ..verdicts.wording import lack_text
+from ..verdicts.wording import short_loss_text
 
 _CONSEQUENCES: dict[Outcome, str] = {
     "trains": "",
@@ -53,7 +53,7 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
         return text, reasons
     # One reason for all losses: "12 of 12 samples: no caption field" repeats the count.
     only = verdict.reasons[0]
-    lack = lack_text(only.slug, only.count) if verdict.usable else ""
+    lack = short_loss_text(only.slug, only.count) if verdict.usable else ""
     if lack:
         return f"{text} ({lack})", []
     return f"{text}: {reasons[0].partition(' samples: ')[2] or reasons[0]}", []

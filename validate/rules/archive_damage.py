@@ -179,14 +179,14 @@ class Compressed(TallyRule):
 
     code = "W004"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         return Tally(1, None, None, shard.compression) if shard.compression else Tally()
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "error" if _refusing(context, shard) else "warning"
 
-    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        return _refusing(context, shard) or context.names()
+    def affected_readers(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return _refusing(context, shard) or context.reader_names()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         name = _COMPRESSIONS.get(detail, detail)
@@ -221,7 +221,7 @@ class NotATar(TallyRule):
     code = "W005"
     severity = "error"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         if shard.error not in ("not-a-tar", "empty"):
             return Tally()
         if shard.tally("tar.cut-stream").count:
@@ -264,11 +264,11 @@ class EmptyShard(TallyRule):
     requires = ("W001", "W002", "W003", "W005", "W020")
     says = "the shard has no sample: a worker that gets only such shards never yields a batch"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         return Tally() if shard.has_samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        if not context.evidence.samples or context.ends(shard, "no-index"):
+        if not context.evidence.samples or context.readers_ended_at(shard, "no-index"):
             return "error"
         return "warning"
 
@@ -350,7 +350,7 @@ class Unreadable(TallyRule):
     code = "W020"
     severity = "error"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         if shard.error in (None, "not-a-tar", "empty"):
             # W005 reports it.
             return Tally()

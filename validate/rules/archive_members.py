@@ -71,7 +71,7 @@ class Sparse(TallyRule):
     says = "{n:sparse member}{first}: readers with an index get shifted contents"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "error" if context.ends(shard, "no-index") else self.severity
+        return "error" if context.readers_ended_at(shard, "no-index") else self.severity
 
 
 class SpecialFiles(TallyRule):

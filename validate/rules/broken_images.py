@@ -39,7 +39,7 @@ class Undecodable(ImageLossRule):
     tallies = ("image.undecodable",)
     says = "{n:image} cannot be decoded{first}"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Return the tally of undecodable images, without truncated ones.
 
         If some images are truncated, the tally has no location: it may be that of a truncated
@@ -165,7 +165,7 @@ class OverLimit(ImageLossRule):
     statuses = (BIG, BIG_BAD)
     says = "{n:image is|images are} very large{first}"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Exclude bombs, which I203 reports. Limits below 25 million are visible only in shapes."""
         tally, bombs = shard.tally("image.large"), shard.tally("image.bomb").count
         large = (
@@ -174,7 +174,7 @@ class OverLimit(ImageLossRule):
             else Tally()
         )
         over = Tally()
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             if any(part.status in self.statuses for part in item.shape):
                 over.add(item.key, item.offset, count=item.count)
         return large if large.count >= over.count else over
@@ -286,7 +286,7 @@ class SlowImages(Rule):
             f"{large:,} of {images:,} images have 4 megapixels or more (on average {mean / 1e6:.1f} megapixels, "
             f"{size / images / 1e6:.1f} MB): {mean / _MODEL_PIXELS:,.0f} pixels are decoded for each that a 224-pixel "
             "model sees",
-            context.names(),
+            context.reader_names(),
             count=large,
             of=images,
         )

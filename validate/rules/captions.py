@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.readers.base import split_keys
+from wdsflow.readers.base import split_names
 from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.shapes import ShapeCount
@@ -12,12 +12,12 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, Rule, keep
+from .kit.base import Context, Rule, filter_repair
 from .kit.field_roles import fields_in
-from .kit.folded_shapes import folded
+from .kit.folded_shapes import folded_shapes
 from .kit.quality_rules import QualityRule
 from .kit.sample_loss_rules import LossRule
-from .kit.training_rules import flag
+from .kit.training_rules import flag_repair
 
 _FREQUENT_SHARE = 0.05
 _FREQUENT_LEAST = 20
@@ -47,9 +47,9 @@ class NoJsonCaption(LossRule):
     requires = ("F107",)
     statuses = (NO_CAPTION,)
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         tally = Tally()
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             if any(part.status == NO_CAPTION for part in item.shape):
                 tally.add(item.key, item.offset, count=item.count)
         return tally
@@ -196,7 +196,7 @@ class FilenameCaption(QualityRule):
     says = "{n} {verb:looks like a file name|look like file names}{where}: a name says nothing about the picture"
 
     def fix_of_set(self, context: Context) -> Repair | None:
-        return keep(context.targets(), "not is_filename_like", "leaves these samples out")
+        return filter_repair(context.targets(), "not is_filename_like", "leaves these samples out")
 
 
 class Mojibake(QualityRule):
@@ -277,7 +277,7 @@ class FrequentCaption(Rule):
             first = next(shard for shard in shards if text in shard.captions.frequent)
             share = f'at least {count:,} of {captions:,} captions are "{escape(text, 60)}"'
             message = f"{share}: equal captions in a batch count as mismatches"
-            yield self.finding(message, context.names(), first, count=count, of=captions)
+            yield self.finding(message, context.reader_names(), first, count=count, of=captions)
 
 
 class JsonAsText(Rule):
@@ -302,7 +302,7 @@ class JsonAsText(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for reader in context.readers:
-            names = split_keys(reader.options.text_key)
+            names = split_names(reader.options.text_key)
             if reader.options.json_text_key or "json" not in names:
                 continue
             # Fields that the reader prefers.
@@ -310,7 +310,7 @@ class JsonAsText(Rule):
             count = 0
             first: tuple[ShardEvidence, ShapeCount] | None = None
             for shard in context.evidence.shards:
-                for item in folded(context, reader, shard):
+                for item in folded_shapes(context, reader, shard):
                     fields = fields_in(item.shape)
                     takes_json = "json" in fields and preferred.isdisjoint(fields)
                     if takes_json and context.usable(reader, item.shape):
@@ -319,7 +319,7 @@ class JsonAsText(Rule):
             if first is None:
                 continue
             samples = how_many(count, "sample has", "samples have")
-            setting = f"{context.titles([reader.name])} with --text-key"
+            setting = f"{context.reader_titles([reader.name])} with --text-key"
             message = (
                 f"{samples} the raw json as caption ({setting}): braces and names are tokenized"
             )
@@ -332,4 +332,4 @@ def _fix(context: Context) -> Repair | None:
     if best is None:
         return None
     name, entry = best
-    return flag("--json-text-key", name) if entry.plain == entry.strings else None
+    return flag_repair("--json-text-key", name) if entry.plain == entry.strings else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from wdsflow.readers.installed_versions import conflicts
+from wdsflow.readers.installed_versions import version_conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import CrashKind
 from wdsflow.readers.open_clip.url_expansion import not_expanded, with_braces
@@ -15,7 +15,7 @@ from ..finding import Finding, Repair
 from ..forecast.forecast_result import Forecast
 from .kit.base import Context, Rule
 from .kit.pipes import CURL, how_failures_hide, without_pipe
-from .kit.training_rules import TrainingRule, clips, flag
+from .kit.training_rules import TrainingRule, flag_repair, openclip_names
 
 # An epoch is long from this multiple of the requested length on.
 _LONG_EPOCH = 1.2
@@ -43,10 +43,10 @@ class Versions(Rule):
     severity = "error"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        names = clips(context)
+        names = openclip_names(context)
         if not names:
             return
-        for conflict in conflicts(context.environment):
+        for conflict in version_conflicts(context.environment):
             # Shards are often validated on machines that never
             # train: it is an error only with a training command.
             severity = conflict.severity if context.arguments is not None else "warning"
@@ -107,7 +107,7 @@ class LossyPipe(Rule):
             if direct:
                 fix = Repair(direct, note="wdsflow filter and train read this url, too")
             message = f"{escape(url)}: {problem}"
-            yield self.finding(message, context.names(), severity=severity, fix=fix)
+            yield self.finding(message, context.reader_names(), severity=severity, fix=fix)
 
 
 class NoStep(TrainingRule):
@@ -128,12 +128,14 @@ class NoStep(TrainingRule):
     code = "P313"
     severity = "error"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         if forecast.length is not None and forecast.length.batches and not forecast.steps:
             batches = forecast.length.batches
             of_epoch = f"the {how_many(batches, 'batch', 'batches')} of an epoch"
             message = f"--accum-freq {arguments.accum_freq:,} is more than {of_epoch}: the optimizer never steps"
-            fix = flag("--accum-freq", str(batches), note=", the most that steps at all")
+            fix = flag_repair("--accum-freq", str(batches), note=", the most that steps at all")
             yield self.finding(message, fix=fix)
 
 
@@ -153,14 +155,16 @@ class LongWarmup(TrainingRule):
 
     code = "P314"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         total = forecast.total_steps
         warmup = forecast.warmup
         if total and warmup > total:
             comparison = f"--warmup {warmup:,} is more than the {total:,} steps"
             effect = f"the learning rate ends at {total / warmup:.0%} of --lr"
             message = f"{comparison} of the whole training: {effect}"
-            yield self.finding(message, fix=flag("--warmup", str(max(1, total // 20))))
+            yield self.finding(message, fix=flag_repair("--warmup", str(max(1, total // 20))))
 
 
 class LongEpoch(TrainingRule):
@@ -181,7 +185,9 @@ class LongEpoch(TrainingRule):
 
     code = "P315"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         length = forecast.length
         if length is None or length.inflation < _LONG_EPOCH:
             return
@@ -194,7 +200,7 @@ class LongEpoch(TrainingRule):
         message = f"an epoch of {length.asked:,} {samples} {becomes}: rounded up to {parts}"
         fix: Repair | None = None
         if arguments.workers > 1 and _rounded_up(int(length.asked), batch) < length.samples:
-            fix = flag("--workers", "1", note=", which rounds to whole batches only")
+            fix = flag_repair("--workers", "1", note=", which rounds to whole batches only")
         yield self.finding(message, fix=fix)
 
 
@@ -224,7 +230,9 @@ class EmptyValidation(TrainingRule):
     code = "P317"
     severity = "error"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         if forecast.validation:
             yield self.finding(
                 forecast.validation, severity="error" if forecast.validation_crash else "warning"
@@ -237,7 +245,9 @@ class CrashRule(TrainingRule):
     severity = "error"
     kind: ClassVar[CrashKind]
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         if forecast.crash and forecast.crash_kind == self.kind and not forecast.not_expanded:
             yield self.finding(forecast.crash, fix=self.setting(context, arguments, forecast))
 
@@ -265,7 +275,7 @@ class UnknownDatasetType(CrashRule):
     kind = "dataset-type"
 
     def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
-        return flag("--dataset-type", "webdataset")
+        return flag_repair("--dataset-type", "webdataset")
 
 
 class UnreadableUrls(Rule):
@@ -299,8 +309,10 @@ class UnreadableUrls(Rule):
         for option, data in options.items():
             for pattern, why in not_expanded(data).items():
                 braces = with_braces(data or "")
-                fix = flag(option, braces) if braces else None
-                yield self.finding(f"{option} {escape(pattern)}: {why}", clips(context), fix=fix)
+                fix = flag_repair(option, braces) if braces else None
+                yield self.finding(
+                    f"{option} {escape(pattern)}: {why}", openclip_names(context), fix=fix
+                )
 
 
 class Upsampling(CrashRule):
@@ -323,7 +335,7 @@ class Upsampling(CrashRule):
     kind = "weights"
 
     def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
-        return None if arguments.dataset_resampled else flag("--dataset-resampled")
+        return None if arguments.dataset_resampled else flag_repair("--dataset-resampled")
 
 
 class WrongNumSamples(TrainingRule):
@@ -345,7 +357,9 @@ class WrongNumSamples(TrainingRule):
 
     code = "P321"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         length = forecast.length
         usable = forecast.usable
         if length is None or not usable:
@@ -353,7 +367,7 @@ class WrongNumSamples(TrainingRule):
         if abs(length.asked - usable) > _TOLERANCE * usable:
             epoch = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
             message = f"{epoch}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
-            yield self.finding(message, fix=flag("--train-num-samples", str(usable)))
+            yield self.finding(message, fix=flag_repair("--train-num-samples", str(usable)))
 
 
 class NoSampleCount(TrainingRule):
@@ -374,7 +388,9 @@ class NoSampleCount(TrainingRule):
     code = "P322"
     severity = "error"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         if not forecast.crash or forecast.crash_kind != "samples":
             return
         facts = context.sidecars.facts if context.sidecars is not None else ()
@@ -385,7 +401,7 @@ class NoSampleCount(TrainingRule):
         fix: Repair | None = None
         usable = context.usable_samples(forecast.reader)
         if usable:
-            fix = flag("--train-num-samples", str(usable))
+            fix = flag_repair("--train-num-samples", str(usable))
         yield self.finding(forecast.crash, fix=fix)
 
 

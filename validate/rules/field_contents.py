@@ -23,7 +23,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, TallyRule, first_seen, parts_seen
+from .kit.base import Context, TallyRule, example_text, tally_of_fields
 from .kit.sample_loss_rules import LossRule
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
@@ -109,9 +109,9 @@ class GzippedField(TallyRule):
     counts_samples = True
     says = "{n:field is|fields are} gzipped{first}: readers keep .gz in the field name"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Count by shape: the field's name is known at every level."""
-        return parts_seen(shard, lambda part: part.suffix.lower().endswith(".gz"))
+        return tally_of_fields(shard, lambda part: part.suffix.lower().endswith(".gz"))
 
 
 class BadField(LossRule):
@@ -143,12 +143,12 @@ class BadField(LossRule):
     kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch", "gz")
     says = "{n:field} other than image and caption {verb:does|do} not decode{first}"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which includes gzipped fields, otherwise by the tally."""
-        tally = parts_seen(
+        tally = tally_of_fields(
             shard, lambda part: part.status in self.statuses and kind_of(part.suffix) in self.kinds
         )
-        return tally if tally.count else super().seen(shard)
+        return tally if tally.count else super().tally_in(shard)
 
 
 class MarkedBad(LossRule):
@@ -167,9 +167,9 @@ class MarkedBad(LossRule):
 
     code = "F127"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Count by shape."""
-        return parts_seen(shard, _is_mark)
+        return tally_of_fields(shard, _is_mark)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'sample is', 'samples are')} marked by a member {detail}"
@@ -203,12 +203,12 @@ class ReplacedKey(LossRule):
 
     code = "F128"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Count by shape."""
-        return parts_seen(shard, _is_reserved)
+        return tally_of_fields(shard, _is_reserved)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'field has', 'fields have')} a name that readers set themselves{first_seen(detail)}"
+        return f"{how_many(count, 'field has', 'fields have')} a name that readers set themselves{example_text(detail)}"
 
     def fixed_part(self, part: Part) -> Part:
         if _is_reserved(part):
@@ -311,7 +311,7 @@ class TypesDiffer(TallyRule):
     ) -> Finding:
         count = tally.count if tally else 0
         return self.finding(
-            f"{text}; {context.ending(readers)}", readers, shard, tally, count=count
+            f"{text}; {context.exception_text(readers)}", readers, shard, tally, count=count
         )
 
 

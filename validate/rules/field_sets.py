@@ -67,7 +67,7 @@ class MixedExtensions(Rule):
         counts: Counter[str] = Counter()
         first: dict[str, tuple[ShardEvidence, ShapeCount]] = {}
         for shard in context.evidence.shards:
-            for item in shard.runs.counted():
+            for item in shard.runs.shape_counts():
                 name = _only_image(item.shape)
                 if name:
                     counts[name] += item.count
@@ -82,7 +82,7 @@ class MixedExtensions(Rule):
         if lost:
             most = max(lost.values())
             severity = "error" if most > context.max_loss * context.evidence.samples else "warning"
-            effect = f": for {context.titles(lost)}, {how_many(most, 'image')} fall out"
+            effect = f": for {context.reader_titles(lost)}, {how_many(most, 'image')} fall out"
         many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
         others = sum(counts[name] for name in rare)
         shard, sample = first[rare[0]]
@@ -101,7 +101,7 @@ class MixedExtensions(Rule):
         names = {common, *rare}
         lost: dict[str, int] = {}
         for reader in context.readers:
-            bound = context.bound(reader)
+            bound = context.bound_reader(reader)
             if bound is reader:
                 # It does not take its columns from the first samples.
                 continue
@@ -162,7 +162,7 @@ class FieldsDiffer(Rule):
             if fields - usual:
                 differences.append(f"has {_listed_fields(fields - usual)}")
             text = f"{' and '.join(differences)} unlike {how_many(agreeing, 'other shard')}"
-            yield self.finding(text, context.names(), shard, count=shard.samples)
+            yield self.finding(text, context.reader_names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
@@ -203,24 +203,24 @@ class UnlikeFields(Rule):
         if shards:
             yield from self._first_five(context, shards[0])
         for shard in shards:
-            ending = context.ends(shard, "schema")
+            ending = context.readers_ended_at(shard, "schema")
             if not ending:
                 continue
             reader = next(reader for reader in context.readers if reader.name in ending)
-            crash = reader.at_shard(shard)
+            crash = reader.crash_at_shard(shard)
             field = escape(crash.detail, 40) if crash else ""
-            text = f'its first sample has "{field}" and others do not: {context.ending(ending)}'
+            text = f'its first sample has "{field}" and others do not: {context.exception_text(ending)}'
             yield self.finding(text, ending, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
         ending = []
         for reader in context.readers:
-            crash = reader.at_start(context.evidence.shards)
+            crash = reader.crash_at_start(context.evidence.shards)
             if crash is not None and crash.reason == "schema":
                 ending.append(reader.name)
         runs = shard.visible_runs or shard.runs
         if ending and runs.head is None:
-            text = f"the first shard has no sample that shows the fields: {context.ending(ending)}"
+            text = f"the first shard has no sample that shows the fields: {context.exception_text(ending)}"
             yield self.finding(text, ending, shard, severity="error")
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for run in _early(runs):
@@ -316,7 +316,7 @@ class TwoImages(Rule):
             # Of the first such samples.
             first: ShapeCount | None = None
             fields: list[str] = []
-            for item in shard.runs.counted():
+            for item in shard.runs.shape_counts():
                 present = [name for name in names if name in fields_in(item.shape)]
                 if len(present) > 1:
                     count += item.count

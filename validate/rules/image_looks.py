@@ -8,7 +8,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding
-from .kit.base import Context, Rule, keep
+from .kit.base import Context, Rule, filter_repair
 from .kit.quality_rules import QualityRule
 from .sample_keys import shared_sketches
 
@@ -141,7 +141,9 @@ class Repeated(Rule):
         least = max(_REPEATED_LEAST, _REPEATED_SHARE * images)
         # The most frequent first.
         repeated = [(value, count) for value, count in counts.most_common() if count >= least]
-        fix = keep(context.targets(), "not duplicate", "keeps the first sample of each image")
+        fix = filter_repair(
+            context.targets(), "not duplicate", "keeps the first sample of each image"
+        )
         if repeated:
             value, most = repeated[0]
             others = ""
@@ -151,11 +153,13 @@ class Repeated(Rule):
             samples = how_many(images, "sample")
             message = f"one image is in at least {most:,} of {samples}{others}: placeholders?"
             total = sum(count for _, count in repeated)
-            yield self.finding(message, context.names(), first, count=total, of=images, fix=fix)
+            yield self.finding(
+                message, context.reader_names(), first, count=total, of=images, fix=fix
+            )
         for earlier, later in islice(shared_sketches(context, "image_sketch"), _MOST_PAIRS):
             name = escape(earlier.url.rpartition("/")[2])
             message = f"shares images with {name}: at least one in eight"
-            yield self.finding(message, context.names(), later, fix=fix)
+            yield self.finding(message, context.reader_names(), later, fix=fix)
 
 
 class HighDepth(QualityRule):

@@ -13,7 +13,7 @@ from wdsflow.text.shell import escape
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.field_roles import fields_in
-from .kit.folded_shapes import folded
+from .kit.folded_shapes import folded_shapes
 from .kit.rule_loss import RuleLoss
 from .kit.sample_loss_rules import LossRule
 
@@ -77,7 +77,7 @@ class Mispaired(Rule):
             else:
                 fact = f"its last sample and the first of {other_name} have the same key"
                 effect = "take members of one for the other, and lose a sample"
-            message = f"{fact}: {context.titles(meetings)} can {effect}"
+            message = f"{fact}: {context.reader_titles(meetings)} can {effect}"
             severity: Severity = "error" if worst.mispairs or are_many else "warning"
             yield self.finding(message, meetings, shard, tail, severity=severity)
 
@@ -141,13 +141,13 @@ class SplitFolders(TallyRule):
     counts_samples = True
     says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Return the samples split over two folders, judged by the first key of each shape.
 
         If the base name of that key is in two folders, so are those of the others.
         """
         folders: dict[str, list[ShapeCount]] = {}
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
         for items in folders.values():
             if len(items) >= _MOST_SHAPES:
@@ -169,7 +169,7 @@ def _are_parts(one: ShapeCount, other: ShapeCount) -> bool:
 def _with_fields_of(sample: ShapeCount, shard: ShardEvidence) -> int:
     """Return how many samples of a shard have the same fields."""
     fields = fields_in(sample.shape)
-    return sum(item.count for item in shard.runs.counted() if fields_in(item.shape) == fields)
+    return sum(item.count for item in shard.runs.shape_counts() if fields_in(item.shape) == fields)
 
 
 class MixedPrefix(LossRule):
@@ -193,7 +193,7 @@ class MixedPrefix(LossRule):
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         lost = 0
-        for item in folded(context, reader, shard):
+        for item in folded_shapes(context, reader, shard):
             if not is_junk_run(item.key, item.shape) and not context.usable(reader, item.shape):
                 lost += item.count
         return RuleLoss(lost)

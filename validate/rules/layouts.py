@@ -7,7 +7,7 @@ from wdsflow.scan.layouts import layout_of
 from wdsflow.text.words import how_many
 
 from ..finding import Finding
-from .kit.base import Context, Rule, TallyRule, first_seen
+from .kit.base import Context, Rule, TallyRule, example_text
 from .kit.quality_rules import QualityRule
 
 # Rules about split or merged samples, whose images are not together.
@@ -120,7 +120,9 @@ class NotMedia(TallyRule):
         empty = shard.tally("media.empty").count
         of_them = f", {empty:,} of them empty" if empty else ""
         members = how_many(count, "member is", "members are")
-        return f"{members} neither audio nor video by the first bytes{of_them}{first_seen(detail)}"
+        return (
+            f"{members} neither audio nor video by the first bytes{of_them}{example_text(detail)}"
+        )
 
 
 class CutMedia(TallyRule):
@@ -184,6 +186,6 @@ class NotImageText(Rule):
         if not readers:
             return
         verb = "uses" if len(readers) == 1 else "use"
-        effect = f"{context.titles(readers)} {verb} only one image and one caption of each"
+        effect = f"{context.reader_titles(readers)} {verb} only one image and one caption of each"
         message = f"{how_many(samples, 'sample')}: {layout.text()}; {effect}"
         yield self.finding(message, readers, count=samples)

@@ -7,7 +7,7 @@ from wdsflow.scan.shapes import Part
 from wdsflow.text.words import how_many
 
 from ..finding import Severity
-from .kit.base import Context, TallyRule, first_seen
+from .kit.base import Context, TallyRule, example_text
 from .kit.rule_loss import RuleLoss, crashes, loss
 from .kit.sample_loss_rules import LossRule
 
@@ -61,13 +61,13 @@ class AppleDouble(TallyRule):
         effect = (
             "each splits the sample around it" if _splits(shard) else "they split no sample here"
         )
-        return f"{how_many(count, 'dot-file is', 'dot-files are')} between the members{first_seen(detail)}: {effect}"
+        return f"{how_many(count, 'dot-file is', 'dot-files are')} between the members{example_text(detail)}: {effect}"
 
-    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    def affected_readers(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         return tuple(item.name for item in context.readers if _is_affected(context, item, shard))
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return self.severity if self.affected(context, shard) else "warning"
+        return self.severity if self.affected_readers(context, shard) else "warning"
 
 
 def _splits(shard: ShardEvidence) -> bool:
@@ -80,9 +80,11 @@ def _is_affected(context: Context, reader: Reader, shard: ShardEvidence) -> bool
         return False
     if _splits(shard) or (reader.keys_once and shard.tally("key.again-twin").count):
         return True
-    bound = context.bound(reader)
+    bound = context.bound_reader(reader)
     junk = (
-        item.shape for item in reader.runs(shard).counted() if is_junk_run(item.key, item.shape)
+        item.shape
+        for item in reader.runs(shard).shape_counts()
+        if is_junk_run(item.key, item.shape)
     )
     return any(crashes(context, bound, shape) for shape in junk)
 
@@ -114,7 +116,8 @@ class UpperCase(LossRule):
         The names of columns may be in upper case.
         """
         return max(
-            loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader))
+            loss(context, each, shard, self.fixed_part)
+            for each in (reader, context.bound_reader(reader))
         )
 
     def fixed_part(self, part: Part) -> Part:
@@ -164,7 +167,8 @@ class NameNotUtf8(TallyRule):
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         crashes = [
-            (reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers
+            (reader.preparing_reader([shard]) or reader).crash_at_shard(shard)
+            for reader in context.readers
         ]
         ends = any(
             crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes
@@ -257,15 +261,15 @@ class MetaMembers(TallyRule):
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "error" if _ending(context, shard) else self.severity
 
-    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        return _ending(context, shard) or context.names()
+    def affected_readers(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return _ending(context, shard) or context.reader_names()
 
 
 def _ending(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
     """Return the readers that raise only because such members split samples."""
     if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
         return ()
-    return context.ends(shard, "key-again")
+    return context.readers_ended_at(shard, "key-again")
 
 
 class NotAsciiName(TallyRule):

@@ -233,9 +233,9 @@ def _effect(context: Context, readers: list[str]) -> str:
     texts = []
     if hanging:
         verb = "hang" if len(hanging) > 1 else "hangs"
-        texts.append(f"{context.titles(hanging)} {verb}")
+        texts.append(f"{context.reader_titles(hanging)} {verb}")
     if ending:
-        texts.append(context.ending(ending))
+        texts.append(context.exception_text(ending))
     return f": {'; '.join(texts)}" if texts else ""
 
 
@@ -350,7 +350,7 @@ def _ends(context: Context, item: _Incomplete) -> bool:
     if crashes(context, reader, item.samples.shape):
         return True
     is_first = item.samples.shard is context.evidence.shards[0]
-    return is_first and reader.name in context.ended_by_fields()
+    return is_first and reader.name in context.readers_ended_by_fields()
 
 
 def _message(item: _Incomplete) -> str:
@@ -378,6 +378,6 @@ def _ending(context: Context, names: list[str], ended: list[str]) -> str:
         names: of readers that lose the samples.
         ended: names of those that raise at the samples.
     """
-    ended_by_fields = context.ended_by_fields().intersection(names)
-    ending = [name for name in context.names() if name in ended or name in ended_by_fields]
-    return f"; {context.ending(ending)}" if ending else ""
+    ended_by_fields = context.readers_ended_by_fields().intersection(names)
+    ending = [name for name in context.reader_names() if name in ended or name in ended_by_fields]
+    return f"; {context.exception_text(ending)}" if ending else ""

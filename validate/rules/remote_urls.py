@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many
 from ..finding import Finding
 from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
-from .kit.training_rules import flag
+from .kit.training_rules import flag_repair
 
 # Of a url.
 _MOST_LETTERS = 200
@@ -60,24 +60,24 @@ class UnopenedUrls(Rule):
         options = {"--train-data": arguments.train_data, "--val-data": arguments.val_data}
         for option, data in options.items():
             patterns = data.split("::") if data else []
-            unreached = [pattern for pattern in patterns if reader.unreached(named(pattern))]
+            unreached = [pattern for pattern in patterns if reader.why_not_opened(named(pattern))]
             if not unreached:
                 continue
             first = escape(redact(unreached[0]), _MOST_LETTERS)
-            why = reader.unreached(named(unreached[0]))
+            why = reader.why_not_opened(named(unreached[0]))
             text = f"{short_title(reader.title)} does not open {option} {first}: {why}; wdsflow train does"
             piped = [
                 pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns
             ]
-            fix = flag(option, "::".join(piped)) if all(piped) else None
+            fix = flag_repair(option, "::".join(piped)) if all(piped) else None
             yield self.finding(text, (reader.name,), severity="error", fix=fix)
 
     def _of_shards(self, shards: Sequence[ShardEvidence], reader: Reader) -> Iterator[Finding]:
-        unreached = [shard.url for shard in shards if reader.unreached(shard.url)]
+        unreached = [shard.url for shard in shards if reader.why_not_opened(shard.url)]
         if not unreached:
             return
         first = unreached[0]
-        why = reader.unreached(first)
+        why = reader.why_not_opened(first)
         opens = "opens none of" if len(unreached) == len(shards) else "does not open"
         count = how_many(len(unreached), "shard")
         text = f"{short_title(reader.title)} {opens} {count}, first {escape(first, _MOST_LETTERS)}: {why}"

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import pairwise
 
 from wdsflow.readers.base import Reader
-from wdsflow.readers.shared_keys import share_keys
+from wdsflow.readers.shared_keys import shards_sharing_a_key
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.runs import count_merged_samples, is_junk_run
 from wdsflow.scan.shapes import Part, Run, Shape
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -16,7 +16,7 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.field_roles import fields_in
-from .kit.folded_shapes import fold, folded, is_wild, undotted
+from .kit.folded_shapes import fold_shape, folded_shapes, is_wild, without_dots
 from .kit.rule_loss import RuleLoss, crashes, valid
 from .kit.sample_loss_rules import LossRule
 
@@ -77,8 +77,8 @@ class DuplicateMember(LossRule):
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         samples = 0
         crash = False
-        reader = context.bound(reader)
-        for item in folded(context, reader, shard):
+        reader = context.bound_reader(reader)
+        for item in folded_shapes(context, reader, shard):
             single = _single(item.shape)
             if single == item.shape:
                 continue
@@ -108,7 +108,7 @@ def _single(shape: Shape) -> Shape:
 
 def _twice(shard: ShardEvidence) -> str:
     """Return an example of a field that a sample has twice, in brackets."""
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         names = Counter(part.suffix.lower() for part in item.shape)
         double = [name for name, count in names.items() if count > 1]
         if double:
@@ -149,7 +149,7 @@ class SharedKeys(Rule):
             if not reader.keys_once:
                 continue
             opened = [shard for shard in context.evidence.shards if reader.opens(shard)]
-            sharing = share_keys(opened)
+            sharing = shards_sharing_a_key(opened)
             if sharing is not None:
                 ending.append(reader.name)
                 # One key in common is enough for these readers.
@@ -165,10 +165,10 @@ class SharedKeys(Rule):
             others = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)"
         message = f"shares keys with {_name(first.url)}{others}: at least {how_many(len(pairs) + 1, 'shard')} do not have keys of their own"
         if ending:
-            message += f"; without an index, {context.ending(ending)}"
+            message += f"; without an index, {context.exception_text(ending)}"
         severity = "error" if ending else self.severity
         yield self.finding(
-            message, ending or context.names(), second, count=len(pairs), severity=severity
+            message, ending or context.reader_names(), second, count=len(pairs), severity=severity
         )
 
 
@@ -200,7 +200,7 @@ def _cut_short(shard: ShardEvidence) -> bool:
     """
     samples = 0
     cut = 0
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         samples += item.count
         if all(is_wild(shard, part.suffix) for part in item.shape):
             cut += item.count
@@ -247,7 +247,7 @@ class SplitSample(Rule):
             severity = "error"
         for shard, following, tail in splits:
             message = f"its last sample continues in {_name(following.url)}: readers shuffle shards, so the two parts do not meet"
-            yield self.finding(message, context.names(), shard, tail, severity=severity)
+            yield self.finding(message, context.reader_names(), shard, tail, severity=severity)
 
 
 def _is_one_sample(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:
@@ -298,12 +298,12 @@ class DottedKey(LossRule):
         """Count each run, and the samples that were merged into it."""
         lost = 0
         crash = False
-        for item in reader.runs(shard).counted():
-            shape = fold(shard, item.shape)
-            fixed = tuple(undotted(shard, part) for part in shape)
+        for item in reader.runs(shard).shape_counts():
+            shape = fold_shape(shard, item.shape)
+            fixed = tuple(without_dots(shard, part) for part in shape)
             if context.usable(reader, valid(fixed)) > context.usable(reader, valid(shape)):
                 crash = crash or crashes(context, reader, valid(shape))
-                lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
+                lost += item.count * (1 + count_merged_samples(item.shape, partial(is_wild, shard)))
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.
             lost = _in_several_runs(context, reader, shard)
@@ -316,17 +316,19 @@ class DottedKey(LossRule):
 
 def _in_several_runs(context: Context, reader: Reader, shard: ShardEvidence) -> int:
     """Return how many dropped runs would be usable if dotted runs were one sample."""
-    dotted = [item for item in folded(context, reader, shard) if _is_dotted(shard, item.shape)]
+    dotted = [
+        item for item in folded_shapes(context, reader, shard) if _is_dotted(shard, item.shape)
+    ]
     if any(context.usable(reader, item.shape) for item in dotted):
         return 0
     # In their order, without repeats.
     together: dict[Part, None] = {}
     for item in dotted:
-        together |= {undotted(shard, part): None for part in item.shape}
+        together |= {without_dots(shard, part): None for part in item.shape}
     if not context.usable(reader, valid(tuple(together))):
         return 0
     return sum(item.count for item in dotted)
 
 
 def _is_dotted(shard: ShardEvidence, shape: Shape) -> bool:
-    return any(undotted(shard, part) is not part for part in shape)
+    return any(without_dots(shard, part) is not part for part in shape)

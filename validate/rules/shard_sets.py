@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many, size
 from ..finding import Finding, Repair
 from ..forecast.forecast_result import Forecast
 from .kit.base import Context, Rule
-from .kit.training_rules import TrainingRule, clips, flag
+from .kit.training_rules import TrainingRule, flag_repair, openclip_names
 
 _SIDECAR_PROBLEMS = {
     "missing": "",
@@ -71,7 +71,7 @@ class WrongSidecar(Rule):
             is_error = has_crash and has_counts and is_unreadable
             yield self.finding(
                 f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}",
-                clips(context),
+                openclip_names(context),
                 count=fact.shards,
                 severity="error" if is_error else self.severity,
                 fix=fixes.get(fact),
@@ -152,7 +152,7 @@ class Gaps(Rule):
             if gap.count > _MOST_NAMES:
                 names += f" and {gap.count - _MOST_NAMES:,} more"
             message = f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {names}"
-            yield self.finding(message, context.names(), count=gap.count)
+            yield self.finding(message, context.reader_names(), count=gap.count)
 
 
 class HalfDownload(Rule):
@@ -191,7 +191,7 @@ class HalfDownload(Rule):
                 command = run.from_here(run.words)
                 yield self.finding(
                     f"{shown}: {state}; the same command resumes it",
-                    context.names(),
+                    context.reader_names(),
                     fix=Repair(command) if command else None,
                 )
             missing = folder.without_stats
@@ -202,7 +202,7 @@ class HalfDownload(Rule):
                 shards = f"{how_many(len(missing), 'shard')} without _stats.json ({names})"
                 others = f"{len(folder.stats):,} with one: their download was not finished"
                 message = f"{shown}: {shards}, next to {others}"
-                yield self.finding(message, context.names(), count=len(missing))
+                yield self.finding(message, context.reader_names(), count=len(missing))
 
 
 class ShuffleMemory(TrainingRule):
@@ -224,7 +224,9 @@ class ShuffleMemory(TrainingRule):
 
     code = "P310"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         needs = forecast.resources
         if needs is None or needs.shuffle_bytes is None or needs.available_bytes is None:
             return
@@ -234,7 +236,9 @@ class ShuffleMemory(TrainingRule):
         yield self.finding(
             f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
             f"{size(needs.available_bytes)} are free here",
-            fix=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
+            fix=flag_repair("--workers", str(fit), note=", if it runs on this machine")
+            if fit
+            else None,
         )
 
 
@@ -257,7 +261,9 @@ class SharedMemory(TrainingRule):
 
     code = "P316"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         needs = forecast.resources
         if needs is None or needs.shm_total is None or needs.shm_bytes <= needs.shm_total:
             return
@@ -268,5 +274,5 @@ class SharedMemory(TrainingRule):
         message = f"{workers} workers of a machine keep {batches} in /dev/shm, which has {size(needs.shm_total)} here"
         fix: Repair | None = None
         if fit:
-            fix = flag("--workers", str(fit), note=", or give the container more")
+            fix = flag_repair("--workers", str(fit), note=", or give the container more")
         yield self.finding(message, fix=fix)

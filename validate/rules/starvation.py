@@ -11,7 +11,7 @@ from ..forecast.working_settings import working_settings
 from ..verdicts.verdict import PIPELINE
 from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
-from .kit.training_rules import TrainingRule, flag
+from .kit.training_rules import TrainingRule, flag_repair
 
 _WORKS = {
     "--workers": ", the most that works",
@@ -79,7 +79,7 @@ def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repa
     reader = context.reader_named(forecast.reader)
     usable = context.usable_samples(forecast.reader)
     setting = next(working_settings(context.evidence, reader, arguments, usable), None)
-    return flag(*setting, note=_WORKS[setting[0]]) if setting else None
+    return flag_repair(*setting, note=_WORKS[setting[0]]) if setting else None
 
 
 class StarvedWorker(TrainingRule):
@@ -106,7 +106,9 @@ class StarvedWorker(TrainingRule):
     severity = "error"
     requires = ("P303",)
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         if not forecast.stalled or not forecast.usable or forecast.not_expanded:
             return
         more = len(forecast.stalled) - 1
@@ -142,7 +144,9 @@ class TooFewShards(TrainingRule):
     code = "P303"
     severity = "error"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         if arguments.dataset_resampled or not forecast.shards:
             return
         if forecast.not_expanded:
@@ -181,7 +185,9 @@ class Imbalance(TrainingRule):
 
     code = "P304"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         low, high = forecast.poorest, forecast.richest
         if (
             forecast.stalled
@@ -198,7 +204,9 @@ class Imbalance(TrainingRule):
         yield self.finding(
             f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
             f"used {high.usable / low.usable:.1f} times as often as others{uneven}",
-            fix=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
+            fix=flag_repair(
+                "--dataset-resampled", note=", or shards of equal size in a suitable number"
+            ),
         )
 
 
@@ -221,7 +229,9 @@ class ResampledLoss(TrainingRule):
 
     code = "P308"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         drawn = forecast.resampled
         if drawn is None or not drawn.dead_shards:
             return
@@ -258,7 +268,9 @@ class NeverDrawn(TrainingRule):
     code = "P324"
     severity = "info"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         drawn = forecast.resampled
         if drawn is None or not drawn.draws or drawn.never_seen < _UNSEEN_SHARE:
             return
@@ -289,7 +301,9 @@ class SlowStart(TrainingRule):
     code = "P325"
     severity = "info"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterator[Finding]:
         needs = forecast.resources
         if needs is None or needs.first_batch is None or forecast.stalled:
             return

@@ -21,7 +21,7 @@ _LAST = 16
 _HALVINGS = 60
 
 
-def looks(error: float, limit: float) -> Iterator[tuple[int, float]]:
+def interim_looks(error: float, limit: float) -> Iterator[tuple[int, float]]:
     """Yield the numbers of draws after which the test looks, each with its share of the error.
 
     This is the error that the test may spend on "proven" at that look.
@@ -29,7 +29,7 @@ def looks(error: float, limit: float) -> Iterator[tuple[int, float]]:
     The first look that can prove is the first at which a set without a lost sample passes. The
     errors are error / 2, error / 4 and so on.
 
-    >>> list(looks(0.01, 0.1))[:4]
+    >>> list(interim_looks(0.01, 0.1))[:4]
     [(32, 0.0), (51, 0.005), (102, 0.0025), (204, 0.00125)]
     """
     first = math.ceil(math.log(error / 2) / math.log1p(-limit))

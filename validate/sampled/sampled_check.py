@@ -31,7 +31,7 @@ from wdsflow.shards.urls import expand_existing
 from ..check_options import CheckOptions, SampledOptions, WrongSampling
 from ..chosen_readers import readers_of
 from ..verdicts.judge import judge
-from .binomial_test import decide, looks, upper_bound
+from .binomial_test import decide, interim_looks, upper_bound
 from .sampled_report import SampledReport
 
 _LEAST_CONFIDENCE = 0.5
@@ -80,12 +80,12 @@ def sampled_check(
     drawn_shards = set[Shard]()
     # The probability with which a check may come to the wrong outcome.
     error = 1 - confidence
-    for look, (draws, may_prove) in enumerate(looks(error, limit), 1):
+    for look, (draws, may_prove) in enumerate(interim_looks(error, limit), 1):
         # Of all looks together at most ``error``: 1/2 + 1/6 + 1/12 + ... is 1.
         may_refute = error / (look * (look + 1))
         drawn = sorted(rng.choices(shards, weights, k=draws - report.draws))
         drawn_shards.update(drawn)
-        for sample in _scanned(drawn, rng, plan, options):
+        for sample in _scan_drawn_samples(drawn, rng, plan, options):
             reason = _why_lost(sample, level, readers)
             if reason:
                 report.lost.append((sample.url, reason))
@@ -127,13 +127,18 @@ def scan_drawn(url: Shard, options: ScanOptions, *, position: float) -> ShardEvi
     return scan_shard(url, options, view=lambda source: view_of(source, pieces))
 
 
-def _scanned(
+def _scan_drawn_samples(
     drawn: Sequence[Shard], rng: random.Random, plan: ScanOptions, options: CheckOptions
 ) -> list[ShardEvidence]:
     """Return the evidence of one sample at random of each shard."""
     scans = [partial(scan_drawn, position=rng.random()) for _ in drawn]
     return scan_shards(
-        drawn, plan, options.jobs, how=scans, engine=options.engine, address=options.address
+        drawn,
+        plan,
+        options.jobs,
+        scan_functions=scans,
+        engine=options.engine,
+        address=options.address,
     )
 
 

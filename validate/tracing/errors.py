@@ -12,7 +12,7 @@ import wdsflow
 from wdsflow.text.secrets import redact_known
 from wdsflow.text.shell import escape
 
-from .pipeline_stages import named, positional
+from .pipeline_stages import named_arguments, positional_arguments
 
 _MOST_LETTERS = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -112,7 +112,7 @@ def _functions_of(thing: object) -> Iterator[object]:
     methods ``__iter__`` and ``__call__``.
     """
     keywords = getattr(thing, "keywords", {})
-    arguments = [*positional(thing), *named(thing).values(), *keywords.values()]
+    arguments = [*positional_arguments(thing), *named_arguments(thing).values(), *keywords.values()]
     for owner in (thing, getattr(thing, "func", None), *arguments, type(thing)):
         yield owner
         yield getattr(owner, "__iter__", None)

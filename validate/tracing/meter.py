@@ -38,10 +38,10 @@ class Meter(Iterator[object]):
 
     def __next__(self) -> object:
         run = self.run
-        run.check()
+        run.check_deadline()
         if self.ended or self._input_ends():
             self._end()
-        before = run.switch(self.index)
+        before = run.switch_timer(self.index)
         try:
             item = next(self.source)
         except StopIteration:
@@ -55,14 +55,14 @@ class Meter(Iterator[object]):
                 run.raised = (self.index, error)
             raise
         finally:
-            run.switch(before)
-        run.check()
+            run.switch_timer(before)
+        run.check_deadline()
         self.count(item)
-        run.look(self.index, item)
+        run.on_item(self.index, item)
         return item
 
     def _input_ends(self) -> bool:
-        reason = self.run.input_ends(self.index)
+        reason = self.run.input_end_reason(self.index)
         self.run.end_reason = self.run.end_reason or reason
         return bool(reason)
 
@@ -72,7 +72,7 @@ class Meter(Iterator[object]):
         if self.polls > MAX_POLLS:
             self.run.end_reason = "asks-ended-source"
             self.run.endless_at = self.index + 1
-            self.run.refuse()
+            self.run.end_run()
         raise StopIteration
 
     def count(self, item: object) -> None:
@@ -81,9 +81,11 @@ class Meter(Iterator[object]):
         stage = self.stage
         stage.out += 1
         if isinstance(item, dict):
-            self._look_at_dict(item)
+            self._inspect_dict(item)
         elif (
-            isinstance(item, str) and self.index < run.first_with_samples and run.names_shard(item)
+            isinstance(item, str)
+            and self.index < run.first_with_samples
+            and run.is_shard_name(item)
         ):
             stage.kind = stage.kind or "shard"
             stage.shard = escape(item)
@@ -97,7 +99,7 @@ class Meter(Iterator[object]):
             url = item.get("url") if isinstance(item, dict) else item
             run.unread_shards.discard(str(url))
 
-    def _look_at_dict(self, item: dict[object, object]) -> None:
+    def _inspect_dict(self, item: dict[object, object]) -> None:
         """Set what a dict shows: its kind, its key and shard, its fields."""
         stage = self.stage
         key = item.get("__key__")
@@ -145,17 +147,17 @@ def metered(run: TraceRun, index: int) -> Call:
 
     def begin(*source: Iterable[object]) -> Meter:
         nonlocal call
-        run.begins(index)
+        run.on_pass_start(index)
         meter = Meter(run, index)
-        before = run.switch(index)
+        before = run.switch_timer(index)
         try:
-            call = call or step.make(partial(run.swallowed, index))
+            call = call or step.make(partial(run.count_swallowed_error, index))
             meter.source = iter(call(*source))
         except Exception as error:
             run.raised = run.raised or (index, error)
             raise
         finally:
-            run.switch(before)
+            run.switch_timer(before)
         return meter
 
     return begin

@@ -100,13 +100,13 @@ def _brief(value: object) -> str:
     return name if isinstance(name, str) else type(value).__name__
 
 
-def positional(stage: object) -> tuple[object, ...]:
+def positional_arguments(stage: object) -> tuple[object, ...]:
     """Return the positional arguments of a stage, after the source."""
     values = getattr(stage, "args", ())
     return values if isinstance(values, tuple) else ()
 
 
-def named(stage: object) -> dict[str, object]:
+def named_arguments(stage: object) -> dict[str, object]:
     """Return the named arguments of a curried stage of webdataset."""
     values = getattr(stage, "kw", {})
     return values if isinstance(values, dict) else {}
@@ -114,10 +114,10 @@ def named(stage: object) -> dict[str, object]:
 
 def argument(stage: object, name: str, position: int, default: object = None) -> object:
     """Return an argument of a stage by name or position, or the default."""
-    values = positional(stage)
+    values = positional_arguments(stage)
     if len(values) > position:
         return values[position]
-    return named(stage).get(name, default)
+    return named_arguments(stage).get(name, default)
 
 
 def batch_size(stage: object) -> int:
@@ -141,9 +141,15 @@ def draws_shards(source: object) -> bool:
     return isinstance(count, int) and count > _ENDLESS
 
 
-def repetition(pipeline: object) -> tuple[bool, bool]:
-    """Return whether a pipeline repeats endlessly, and whether an empty pass still ends it."""
-    if getattr(pipeline, "repetitions", 1) <= _ENDLESS:
-        return False, False
+def repeats_endlessly(pipeline: WdsPipeline) -> bool:
+    """Return whether a pipeline repeats without end."""
+    return bool(getattr(pipeline, "repetitions", 1) > _ENDLESS)
+
+
+def ends_at_empty_pass(pipeline: WdsPipeline) -> bool:
+    """Return whether a pipeline that repeats ends after a pass without output.
+
+    Some versions of webdataset count the output of each pass.
+    """
     code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
-    return True, code is not None and "count" in code.co_varnames
+    return code is not None and "count" in code.co_varnames

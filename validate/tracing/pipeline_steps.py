@@ -15,11 +15,12 @@ from .pipeline_stages import (
     bare_name,
     batch_size,
     draws_shards,
+    ends_at_empty_pass,
     is_loader,
     is_nested,
     is_pipeline,
     module_of,
-    repetition,
+    repeats_endlessly,
     title,
 )
 from .stage_handlers import Note, with_handler
@@ -54,7 +55,7 @@ class Chain:
     # Repeats as often as requested (with_epoch, repeat, resampled shards).
     endless: bool = False
     # ...but ends after a pass without a sample (webdataset from 0.2.90 on).
-    breaks: bool = False
+    ends_at_empty_pass: bool = False
     # Of a source that endlessly draws shards with replacement.
     urls: frozenset[str] = frozenset()
     # Loader processes that the object would start.
@@ -128,11 +129,10 @@ def _collect(thing: object, chain: Chain) -> Assemble:
 
 def _collect_pipeline(pipeline: WdsPipeline, chain: Chain) -> Assemble:
     inner, later = _collect_stages(pipeline.pipeline, pipeline.invoke, chain)
-    endless, breaks = repetition(pipeline)
-    if endless:
+    if repeats_endlessly(pipeline):
         chain.endless = True
         # A source that draws shards never ends a pass.
-        chain.breaks = breaks and not chain.urls
+        chain.ends_at_empty_pass = ends_at_empty_pass(pipeline) and not chain.urls
 
     def assemble(calls: Sequence[Call]) -> Iterable[object]:
         before = len(calls) - later

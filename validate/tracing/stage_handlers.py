@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from .pipeline_stages import Call, named, positional
+from .pipeline_stages import Call, named_arguments, positional_arguments
 
 # Called with the swallowed error, and whether the stage continues.
 Note = Callable[[Exception, bool], object]
@@ -55,8 +55,8 @@ def _handled_call(stage: object) -> _HandledCall | None:
     function: object = getattr(stage, "f", None)
     # Before and after the source.
     before: tuple[object, ...] = ()
-    after = positional(stage)
-    options = named(stage)
+    after = positional_arguments(stage)
+    options = named_arguments(stage)
     if isinstance(stage, partial):
         function = stage.func
         before = stage.args

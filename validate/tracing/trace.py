@@ -158,7 +158,7 @@ def _run_stages(run: TraceRun, meters: list[Meter]) -> TraceEnd:
         return "raised"
     # A later stage swallowed what this one raised.
     if run.raised:
-        run.swallowed(*run.raised)
+        run.count_swallowed_error(*run.raised)
     return run.end_reason or "pass"
 
 

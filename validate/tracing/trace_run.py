@@ -64,7 +64,7 @@ class TraceRun:
         # The stage, and the seconds without an answer.
         self.blocked: tuple[int, float] | None = None
 
-    def switch(self, owner: int) -> int:
+    def switch_timer(self, owner: int) -> int:
         """Record the time since the last switch, and switch to ``owner``.
 
         Returns the previous owner.
@@ -76,13 +76,13 @@ class TraceRun:
         self.running = owner
         return before
 
-    def begins(self, index: int) -> None:
+    def on_pass_start(self, index: int) -> None:
         """Note that stage ``index`` begins with a source, once in each pass."""
 
-    def look(self, index: int, item: object) -> None:
+    def on_item(self, index: int, item: object) -> None:
         """See an item that stage ``index`` has just yielded, after it was counted."""
 
-    def names_shard(self, text: str) -> bool:
+    def is_shard_name(self, text: str) -> bool:
         """Return whether a text that comes before any sample is a shard."""
         return bool(text)
 
@@ -90,7 +90,7 @@ class TraceRun:
         """Return the number of samples in a batch that stage ``index`` yields; 0 if unknown."""
         return _rows_in(batch)
 
-    def input_ends(self, index: int) -> InputEnd:
+    def input_end_reason(self, index: int) -> InputEnd:
         """Return why stage ``index`` yields no further item; "" if it continues."""
         if index == self.first_with_samples:
             if self.stages[index].out >= self.samples:
@@ -103,14 +103,14 @@ class TraceRun:
             return "pass"
         return ""
 
-    def check(self) -> None:
+    def check_deadline(self) -> None:
         """Raise Stopped when time is up."""
         if self.stopping or time.monotonic() > self.deadline:
             if self.endless_at < 0:
                 self.end_reason = "time"
-            self.refuse()
+            self.end_run()
 
-    def refuse(self) -> NoReturn:
+    def end_run(self) -> NoReturn:
         """End the run here."""
         self.refusals += 1
         if self.refusals > MAX_POLLS and self.stopping:
@@ -118,7 +118,9 @@ class TraceRun:
             threading.Event().wait()
         raise Stopped
 
-    def swallowed(self, index: int, error: BaseException, continues: bool = True) -> None:
+    def count_swallowed_error(
+        self, index: int, error: BaseException, continues: bool = True
+    ) -> None:
         """Count an error that a stage swallowed, and keep the first with its position.
 
         ``continues``: whether the stage takes its next input, as its handler decided.
@@ -132,7 +134,7 @@ class TraceRun:
             stage.first_error = error_text(error)
             stage.error_key, stage.error_shard = self.last_input(index)
 
-    def stopped_early(self) -> int:
+    def stage_ended_early(self) -> int:
         """Return the first stage that ended before its input, such as ``slice``; -1 if none did."""
         for index in range(1, len(self.stages) - 1):
             if self.stages[index].ended and not self.stages[index - 1].ended:

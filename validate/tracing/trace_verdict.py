@@ -151,7 +151,7 @@ def _endless_reading(run: TraceRun, ending: TraceEnd) -> str:
     """
     if not run.chain.endless or ending not in ("pass", "samples"):
         return ""
-    if run.chain.breaks:
+    if run.chain.ends_at_empty_pass:
         return "; 0 samples left after one full pass: the epoch ends empty, without an error"
     reader = "OpenCLIP" if run.chain.by_open_clip else "this pipeline"
     if ending == "samples":

@@ -46,7 +46,7 @@ def uncounted_samples(reader: Reader, shards: Sequence[ShardEvidence]) -> int:
             continue
         for shape, times in shard.again.items():
             count += times * any(fate.stage in ("decode", "batch") for fate in bound.fates(shape))
-        for run in bound.runs(shard).counted():
+        for run in bound.runs(shard).shape_counts():
             if is_junk_run(run.key, run.shape):
                 count += run.count * sum(fate.kind == "usable" for fate in bound.fates(run.shape))
     return count

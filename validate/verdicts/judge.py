@@ -55,7 +55,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
 
     pickled = depends_on(reader, evidence, {UNSAFE})
     guessed = depends_on(reader, evidence, {UNKNOWN, SUSPECT})
-    unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
+    unknown = "" if evidence.level == "names" else reader.why_uncertain(evidence.shards)
     is_doubtful = has_open_end or guessed or pickled or bool(unknown)
     notes = [_note(evidence, unknown, pickled=pickled)]
     if has_open_end:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.naming import is_dotted
-from wdsflow.scan.runs import merged
+from wdsflow.scan.runs import count_merged_samples
 
 from .reader_pass import LossLocation, PassResult
 from .verdict import Reason
@@ -142,7 +142,7 @@ def _with_merged(
     for index, (loss, _) in enumerate(result.lost.most_common()):
         hidden = 0
         for shape, times in result.shapes[loss].items():
-            hidden += times * merged(shape, is_dotted)
+            hidden += times * count_merged_samples(shape, is_dotted)
         more = min(lost - counted, hidden)
         if more:
             counted += more

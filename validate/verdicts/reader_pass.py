@@ -89,7 +89,7 @@ class PassResult:
 
 def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
     """Walk shards in the given order as one worker of the reader would, once."""
-    preparation = reader.preparation(shards)
+    preparation = reader.preparing_reader(shards)
     if preparation is not None:
         prepared = run_pass(preparation, shards)
         if prepared.crash is not None:
@@ -98,7 +98,7 @@ def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
     result = walk.result
     if not shards:
         return result
-    crash = reader.at_start(shards)
+    crash = reader.crash_at_start(shards)
     if crash is not None:
         walk.end(crash, shards[0])
     elif all(walk.read(shard) for shard in shards):
@@ -128,7 +128,7 @@ class _Walk:
 
     def read(self, shard: ShardEvidence) -> bool:
         """Read one shard, up to its end or its damage."""
-        crash = self.reader.at_shard(shard)
+        crash = self.reader.crash_at_shard(shard)
         if crash is not None:
             return self.end(crash, shard)
         stop = shard.stop
@@ -142,9 +142,9 @@ class _Walk:
             is_read = self.close() and self._count_inner(runs, shard)
             if not is_read or not self._begin(runs.tail, shard):
                 return False
-        crash = self.reader.at_stop(stop)
+        crash = self.reader.crash_at_stop(stop)
         if crash is not None:
-            if self.reader.flushes(shard) and not self.close():
+            if self.reader.yields_open_sample(shard) and not self.close():
                 return False
             return self.end(crash, shard, stop.offset)
         return self.reader.joins or self.close()

@@ -94,10 +94,10 @@ def short_title(title: str) -> str:
     return title.partition(" (")[0]
 
 
-def lack_text(reason: str, count: int) -> str:
+def short_loss_text(reason: str, count: int) -> str:
     """Return a short text for a reason, such as a missing field; "" if there is none.
 
-    >>> lack_text("no-caption", 11)
+    >>> short_loss_text("no-caption", 11)
     '11 lack a caption'
     """
     words = LACKS.get(reason)

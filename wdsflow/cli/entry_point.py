@@ -7,12 +7,12 @@ import sys
 import threading
 from typing import NoReturn
 
-from wdsflow.cli.shared.ending import interrupts_end
+from wdsflow.cli.shared.ending import exit_on_interrupt
 
 
 def run() -> NoReturn:
     """Run the command line and end this process."""
-    interrupts_end()
+    exit_on_interrupt()
     from wdsflow.cli.shared.without_secrets import print_exception
     from wdsflow.lazy import leave_pandas_out
 

@@ -23,13 +23,13 @@ def explain(_: Typed, options: ExplainOptions) -> None:
     The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
     """
     from wdsflow.validate.catalog.manual_pages import explain as page
-    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode, catalogue
+    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode, rule_list
 
     try:
         if options.code is not None:
             sys.stdout.write(without_markup(page(options.code.strip().upper())).rstrip() + "\n")
             return
-        rules = catalogue()
+        rules = rule_list()
     except UnknownCode as error:
         refuse(str(error), "all codes: wdsflow explain")
     except BadRule as error:

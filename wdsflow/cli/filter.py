@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from wdsflow.cli.runs.display import displayed
+from wdsflow.cli.runs.display import showing_progress
 from wdsflow.cli.runs.exports import check_exports, write_exports
 from wdsflow.cli.runs.summary import show
 from wdsflow.cli.shared.advice_on_tables import refuse_empty_join, refuse_missing_join
-from wdsflow.cli.shared.command_line import Given
+from wdsflow.cli.shared.command_line import GivenFields
 from wdsflow.cli.shared.output_url import shown_as
 from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.run_arguments import (
     OF_JOIN,
     Embeddings,
     Exports,
-    InAndOut,
     Ledger,
     RecipeFile,
+    ShardsAndOutput,
     missing_predicate,
 )
 from wdsflow.cli.shared.typed import Typed
@@ -41,8 +41,8 @@ class PrintOnly:
 
 def filter(  # noqa: A001 - the name of the command
     typed: Typed,
-    paths: InAndOut,
-    flags: Given[Recipe],
+    paths: ShardsAndOutput,
+    flags: GivenFields[Recipe],
     file: RecipeFile,
     scores: Ledger,
     embeddings: Embeddings,
@@ -80,10 +80,10 @@ def filter(  # noqa: A001 - the name of the command
         if printing.explain:
             _print_models(typed, recipe, scores, options)
         return
-    shards, out = paths.named("" if options.dry_run else "kept", *missing_predicate(recipe))
+    shards, out = paths.require_paths("" if options.dry_run else "kept", *missing_predicate(recipe))
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
-        with displayed(options, typed) as shown:
+        with showing_progress(options, typed) as shown:
             report = filter_shards(
                 shards,
                 folder,
@@ -106,7 +106,7 @@ def _print_models(typed: Typed, recipe: Recipe, scores: Ledger, options: RunOpti
 
 def _print(
     printing: PrintOnly,
-    paths: InAndOut,
+    paths: ShardsAndOutput,
     recipe: Recipe,
     scores: Ledger,
     join: JoinOptions,
@@ -122,7 +122,7 @@ def _print(
     if printing.explain:
         from wdsflow.filtering.pilot_run import explain_plan
 
-        shards, out = paths.named()
+        shards, out = paths.require_paths()
         print(
             explain_plan(
                 shards,

@@ -10,7 +10,7 @@ from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.progress_bars import progress
 from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import ShardArguments
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.indexing.index_options import IndexKinds, IndexOptions
 from wdsflow.shards.source.decompress import UNPACK
 
@@ -41,7 +41,7 @@ def index(
     _show(report, typed, shards.urls)
 
 
-def _helps(report: "IndexReport", typed: Typed) -> Iterator[str]:
+def _advice_on_damage(report: "IndexReport", typed: Typed) -> Iterator[str]:
     """Yield fixes for damaged shards.
 
     ``repair`` cannot recover data from a stream that fails its checksum.
@@ -61,18 +61,20 @@ def _helps(report: "IndexReport", typed: Typed) -> Iterator[str]:
         if url not in report.unpack and not any(map(why.__contains__, beyond_repair))
     ]
     if damaged:
-        yield f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}"
+        yield f"to repair what is damaged: {typed.spell_command('repair', *damaged, out=unused_path(Path('repaired')))}"
 
 
 def _show(report: "IndexReport", typed: Typed, urls: list[str]) -> None:
     if report.shards == len(report.refused):
         url, why = report.refused[0]
         more = f" (and {report.shards - 1:,} more)" if report.shards > 1 else ""
-        look = f"see what is wrong: {typed.spell('validate', *urls)}"
-        refuse(f"nothing could be indexed: {url}{more}: {why}", look, *_helps(report, typed))
+        look = f"see what is wrong: {typed.spell_command('validate', *urls)}"
+        refuse(
+            f"nothing could be indexed: {url}{more}: {why}", look, *_advice_on_damage(report, typed)
+        )
     print_lines(*str(report).splitlines())
     if report.refused:
-        print_lines(*_helps(report, typed))
+        print_lines(*_advice_on_damage(report, typed))
     if report.kept:
-        print_lines(f"to replace what was kept: {typed.again(restart=True)}")
+        print_lines(f"to replace what was kept: {typed.command_with(restart=True)}")
     sys.exit(0 if report.ok else 1)

@@ -66,12 +66,12 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
         refuse_no_shards(error, typed)
     if options.show is not None or options.sample:
         check_output(options.html, "html", typed)
-        _samples(expanded, options, f"{Typed.spell('inspect', *urls)} --keys 20")
+        _samples(expanded, options, f"{Typed.spell_command('inspect', *urls)} --keys 20")
         return
     if options.ledger is not None or options.html is not None or options.readers:
         refuse(
             "--ledger, --for and --html are for single samples",
-            f"{Typed.spell('inspect', *urls)} --sample 20",
+            f"{Typed.spell_command('inspect', *urls)} --sample 20",
         )
     _overview(expanded, options, typed)
 
@@ -96,7 +96,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
         if remaining > 0 and shard.error is None:
             listed[shard.url] = first_samples(shard.url, remaining, allow_pipe=allow_pipe)
     if options.as_json:
-        from wdsflow.validate.report.as_json import clean
+        from wdsflow.validate.report.as_json import make_encodable
 
         tree = total.to_dict()
         if keys:
@@ -104,7 +104,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
             for url, samples in listed.items():
                 rows += [{"shard": url, **sample.to_dict()} for sample in samples]
             tree["first_samples"] = rows
-        print(json.dumps(clean(tree), indent=2))
+        print(json.dumps(make_encodable(tree), indent=2))
     elif not nothing_read:
         from wdsflow.validate.inspect.overview_text import show_overview, show_samples
 
@@ -120,7 +120,7 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     """Show single samples. ``again`` is a command that lists keys."""
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError
     from wdsflow.readers import UnknownReader
-    from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
+    from wdsflow.validate.inspect.shown_sample import random_samples, samples_of_key
 
     key = options.show
     allow_pipe = options.allow_pipe
@@ -128,15 +128,15 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     if key is not None:
         samples = samples_of_key(urls, key, problems.__setitem__, allow_pipe=allow_pipe)
     else:
-        samples = some_samples(
+        samples = random_samples(
             urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe
         )
     try:
         if options.readers:
-            samples = _judged(samples, options, urls)
+            samples = _with_fates(samples, options, urls)
         if options.ledger is not None:
-            samples = _scored(samples, options.ledger)
-        count = _printed(samples, options.html, as_json=options.as_json)
+            samples = _with_scores(samples, options.ledger)
+        count = _print_samples(samples, options.html, as_json=options.as_json)
     except (LedgerError, UnknownReader, OSError) as error:
         refuse(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
@@ -149,7 +149,7 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
         print(f"wdsflow: not read to the end: {escape(reason, 600)}", file=sys.stderr)
 
 
-def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSample]":
+def _with_scores(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSample]":
     from wdsflow.filtering.ledger.sample_scores import SampleScores
 
     scores = SampleScores(ledger)
@@ -160,7 +160,7 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
         yield sample
 
 
-def _judged(
+def _with_fates(
     samples: "Iterator[ShownSample]", options: InspectOptions, urls: Sequence[Shard]
 ) -> "Iterator[ShownSample]":
     from wdsflow.validate.chosen_readers import chosen_readers
@@ -173,7 +173,7 @@ def _judged(
         yield sample
 
 
-def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
+def _print_samples(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
     """Print samples, or write them to a page, and return how many there were."""
     if html is not None:
         from wdsflow.validate.inspect.contact_sheet import contact_sheet
@@ -186,9 +186,9 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
             print(f"{how_many(count, 'sample')} in {html}")
         return count
     if as_json:
-        from wdsflow.validate.report.as_json import clean
+        from wdsflow.validate.report.as_json import make_encodable
 
-        trees = [clean(sample.to_dict()) for sample in samples]
+        trees = [make_encodable(sample.to_dict()) for sample in samples]
         if trees:
             print(json.dumps({"samples": trees}, indent=2))
         return len(trees)

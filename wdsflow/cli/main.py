@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, interrupts_raise
+from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, raise_on_interrupt
 from wdsflow.cli.shared.without_secrets import without_secrets
 from wdsflow.version import __version__
 
@@ -61,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         # An unprintable character must not end the run.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    arguments, after_dashes = _split(words)
+    arguments, after_dashes = _split_at_dashes(words)
     with ending(), without_secrets(words):
         wdsflow()(arguments, prog_name="wdsflow", obj=after_dashes)
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
+def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str] | None]:
     """Separate wdsflow's arguments from those of another program, which follow ``--``."""
     if words and words[0] in AFTER_DASHES and "--" in words:
         dashes = words.index("--")
@@ -111,14 +111,14 @@ class _Commands(click.Group):
 
 
 def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:
-    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained
+    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, errors_explained
     from wdsflow.cli.shared.refuse import refuse_unreadable
 
     try:
-        interrupts_raise()
-        with explained(typed):
+        raise_on_interrupt()
+        with errors_explained(typed):
             arguments = options()
-        with nullcontext() if typed.name in EXPLAIN_THEMSELVES else explained(typed):
+        with nullcontext() if typed.name in EXPLAIN_THEMSELVES else errors_explained(typed):
             command(typed, *arguments)
     except PermissionError as error:
         # In train, it may be of the user's code.

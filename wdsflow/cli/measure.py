@@ -5,18 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from wdsflow.cli.runs.display import displayed
+from wdsflow.cli.runs.display import showing_progress
 from wdsflow.cli.runs.exports import check_exports, write_exports
 from wdsflow.cli.runs.summary import show
 from wdsflow.cli.shared.advice_on_tables import refuse_empty_join, refuse_missing_join
-from wdsflow.cli.shared.command_line import But, Given
+from wdsflow.cli.shared.command_line import But, GivenFields
 from wdsflow.cli.shared.output_url import shown_as
 from wdsflow.cli.shared.run_arguments import (
     OF_JOIN,
     Embeddings,
     Exports,
-    InAndOut,
     RecipeFile,
+    ShardsAndOutput,
     missing_scores,
 )
 from wdsflow.cli.shared.typed import Typed
@@ -33,8 +33,8 @@ _OF_RECIPE = But(
 
 def measure(
     typed: Typed,
-    paths: InAndOut,
-    flags: Annotated[Given[Recipe], _OF_RECIPE],
+    paths: ShardsAndOutput,
+    flags: Annotated[GivenFields[Recipe], _OF_RECIPE],
     file: RecipeFile,
     embeddings: Embeddings,
     lists: Exports,
@@ -61,13 +61,15 @@ def measure(
     refuse_empty_join(join, typed)
     refuse_missing_join(file.recipe, typed)
     # An output folder may have ledgers with scores already.
-    shards, out = paths.named(
+    shards, out = paths.require_paths(
         "scored", *(missing_scores(merged(file.recipe, flags)) if paths.out is None else ())
     )
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
-        recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
-        with displayed(options, typed) as shown:
+        recipe = _recipe(
+            file.recipe or (None if options.restart else _earlier_recipe(folder)), flags
+        )
+        with showing_progress(options, typed) as shown:
             report = measure_shards(
                 shards,
                 folder,
@@ -80,7 +82,7 @@ def measure(
         show(report, folder, typed)
 
 
-def _earlier(folder: Path) -> Path | None:
+def _earlier_recipe(folder: Path) -> Path | None:
     """Return the recipe of the ledgers in a folder; its settings apply to added scores."""
     from wdsflow.records.run_folder import Layout
 

@@ -70,7 +70,7 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
             with progress() as begin:
                 report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
         except LosesSamples as error:
-            error.advice.append(f"to replace them all the same: {typed.again(restart=True)}")
+            error.advice.append(f"to replace them all the same: {typed.command_with(restart=True)}")
             raise
         except SourceError as error:
             # A hint of the command line says that finished shards are kept.
@@ -78,19 +78,19 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
                 refuse_in_lines(str(error))
             raise
         print_lines(*str(report).splitlines())
-        root = _other_root(report) if request.root is None else None
+        root = _folder_of_missing_files(report) if request.root is None else None
         if root is not None:
             print_lines(
-                f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}"
+                f"the missing files are in {escape(str(root))}: {typed.command_with(root=root, restart=True)}"
             )
         if request.dry_run:
-            print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")
+            print_lines(f"nothing was written; to write it: {typed.command_with(dry_run=None)}")
         elif report.samples:
             print_lines(*new_shards_lines(folder))
     sys.exit(int(bool(report.damaged) or not report.samples))
 
 
-def _other_root(report: "PackReport") -> Path | None:
+def _folder_of_missing_files(report: "PackReport") -> Path | None:
     """Return the folder that holds the missing files.
 
     None unless it is near the first table that names some.

@@ -58,9 +58,9 @@ def repair(typed: Typed, shards: NewShards, readers: Readers, options: RepairOpt
         options = _with_plan(urls, folder, readers.readers, options, typed)
         with progress() as begin:
             report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
-        look = typed.look("validate", *urls)
+        look = typed.other_command("validate", *urls)
         if all(shard.unread for shard in report.shards):
-            refuse(_nothing(report), f"see what is wrong: {look}")
+            refuse(_nothing_read_message(report), f"see what is wrong: {look}")
         for step in report.idle:
             print(
                 f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}",
@@ -97,7 +97,9 @@ def _with_plan(
     for step in plan.steps():
         print_lines(f"plan: {escape(step.action, 200)}")
     if plan.costs:
-        look = typed.look("validate", *urls) + "".join(f" --for {name}" for name in readers)
+        look = typed.other_command("validate", *urls) + "".join(
+            f" --for {name}" for name in readers
+        )
         print(
             f"wdsflow: this repair costs samples: {escape(plan.costs, 500)};"
             f" to see why, before you use its output: {look}",
@@ -127,7 +129,7 @@ def _why_idle(step: "Step", report: "RepairReport") -> str:
     return f"no sample has a field {escape(name, 100)}; {look}"
 
 
-def _nothing(report: "RepairReport") -> str:
+def _nothing_read_message(report: "RepairReport") -> str:
     """Return the message of a repair that could read no shard: the first one, and why."""
     first = report.shards[0]
     path = Shard.stored(first.url).path
@@ -170,7 +172,7 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
         if error.nearest is None:
             refuse(str(error))
         member = error.nearest.fields.partition("|")[0]
-        again = typed.again(caption=member if ":" in member else None)
+        again = typed.command_with(caption=member if ":" in member else None)
         refuse(str(error), f"{error.nearest}: {again}" if member else "")
     return caption
 

@@ -45,7 +45,7 @@ def report(typed: Typed, options: ReportOptions) -> None:
         near = nearest_ledger(Path("out"))
         refuse(
             "no folder given",
-            typed.again(folder=near) if near else "all options: wdsflow report --help",
+            typed.command_with(folder=near) if near else "all options: wdsflow report --help",
         )
     target = output or folder / ".wdsflow" / "report.html"
     if output is not None:
@@ -56,7 +56,9 @@ def report(typed: Typed, options: ReportOptions) -> None:
         near = nearest_ledger(folder)
         refuse(
             str(error),
-            typed.again(folder=near) if near and near.absolute() != folder.absolute() else "",
+            typed.command_with(folder=near)
+            if near and near.absolute() != folder.absolute()
+            else "",
         )
     write_output(target, page)
     print(

@@ -10,7 +10,7 @@ from wdsflow.cli.shared.next_commands import new_shards_lines
 from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.progress_bars import progress
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.reshaping.reshard.reshard_options import ReshardRequest
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def _show(report: "ReshardReport", typed: Typed, urls: list[str]) -> None:
     print_lines(*str(report).splitlines())
     if report.lost:
         print_lines(
-            f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}"
+            f"to bring back what can be read: {typed.other_command('repair', *urls, out=unused_path(Path('repaired')))}"
         )
     for part in report.parts:
         if part.outputs:
             print_lines(*new_shards_lines(part.folder))
     if not report.samples_written:
-        print_lines(f"next: {typed.look('validate', *urls)}")
+        print_lines(f"next: {typed.other_command('validate', *urls)}")

@@ -67,7 +67,7 @@ def _values(folder: Path, names: list[str]) -> None:
     from wdsflow.filtering.deciding.ledger_scores import LedgerScores
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 
-    again = Typed.spell("scores", ledger=folder)
+    again = Typed.spell_command("scores", ledger=folder)
     try:
         ledger = LedgerScores(folder)
         calls = dict.fromkeys(ledger.calls)
@@ -90,7 +90,7 @@ def _values(folder: Path, names: list[str]) -> None:
         near = nearest_ledger(folder)
         fix = ""
         if near is not None and near != folder:
-            fix = Typed.spell("scores", ledger=near)
+            fix = Typed.spell_command("scores", ledger=near)
         refuse(str(error), fix)
 
 

@@ -85,7 +85,7 @@ def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
     elif status.is_done and status.merged:
         yield "complete"
     elif status.is_done and status.run in ("filter", "measure"):
-        yield f"next: {Typed.spell('merge', str(out))}"
+        yield f"next: {Typed.spell_command('merge', str(out))}"
     elif again or not remaining:
         # A program called it, or it was killed just before its end.
         yield "to complete it, run the same again"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from wdsflow.cli.shared.ending import signals_end_at_once
+from wdsflow.cli.shared.ending import exit_at_once_on_signals
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.output_files import check_output, full_disk, refuse_write
 from wdsflow.cli.shared.printing import console
@@ -108,7 +108,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
         ArgumentsError,
         check_model,
         check_numbers,
-        parsed_by,
+        run_parser,
     )
     from wdsflow.training.feed_options import NoOpenClip
     from wdsflow.training.launch.launch import parse_openclip_arguments
@@ -118,7 +118,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
         arguments = (
             parse_openclip_arguments(argv)
             if {"-h", "--help"} & set(argv)
-            else parsed_by(parse_openclip_arguments, argv)
+            else run_parser(parse_openclip_arguments, argv)
         )
         check_numbers(arguments)
         check_model(arguments)
@@ -272,7 +272,7 @@ def _train(
     every = None if actions.headspace else actions.checkpoint_every
     hint = "free space there; --resume latest after -- resumes at the latest checkpoint"
     try:
-        with full_disk(hint), signals_end_at_once():
+        with full_disk(hint), exit_at_once_on_signals():
             return launch(
                 argv,
                 options,
@@ -326,18 +326,18 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
         layout = Layout(Path(ledger))
         names = sorted(f"{path.stem}.tar" for path in (layout.inside / "ledger").glob("*.parquet"))
         example = example_predicate(layout, names)
-        hint = f"such as: {typed.again(where=example)}" if example else ""
+        hint = f"such as: {typed.command_with(where=example)}" if example else ""
         refuse("--ledger needs --where, which says what to keep", hint)
     problem = "--where needs --ledger: the folder with the scores"
     nearest = nearest_ledger(Path("scored").absolute())
     if nearest is not None:
-        refuse(problem, f"with the ledgers in {nearest}: {typed.again(ledger=nearest)}")
+        refuse(problem, f"with the ledgers in {nearest}: {typed.command_with(ledger=nearest)}")
     urls = (train_data(argv) or "SHARDS").split("::")
     try:
         measure, new_ledger = measure_command(urls, "scored", where or "")
     except ValueError as error:
         refuse(str(error))
-    refuse(problem, f"to compute them: {measure}", f"then: {typed.again(ledger=new_ledger)}")
+    refuse(problem, f"to compute them: {measure}", f"then: {typed.command_with(ledger=new_ledger)}")
 
 
 def check_subset(options: "FeedOptions", typed: Typed) -> None:
@@ -356,7 +356,9 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
         nearest = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
         is_elsewhere = nearest is not None and nearest != ledger
         if is_elsewhere and not (ledger / ".wdsflow").is_dir():
-            refuse(str(error), f"with the ledgers in {nearest}: {typed.again(ledger=nearest)}")
+            refuse(
+                str(error), f"with the ledgers in {nearest}: {typed.command_with(ledger=nearest)}"
+            )
         refuse(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
     except ValueError as error:
         refuse(str(error))

@@ -19,7 +19,7 @@ from wdsflow.cli.shared.printing import console, print_lines
 from wdsflow.cli.shared.progress_bars import progress
 from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import Urls
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, option
 from wdsflow.text.words import listed
@@ -93,11 +93,14 @@ def validate(
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
         refuse(
-            "--seed is for a check of random samples", f"such as: {typed.again(confidence='99%')}"
+            "--seed is for a check of random samples",
+            f"such as: {typed.command_with(confidence='99%')}",
         )
     _check_files(typed, files)
     if options.check and not options.pipeline:
-        refuse("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
+        refuse(
+            "--check asks about your loader: name it", typed.command_with(pipeline="train.py:make")
+        )
     if options.samples is not None:
         _check_samples(typed, options)
     if options.pipeline and "readers" not in typed.given:
@@ -124,15 +127,18 @@ def _captions(options: CheckOptions) -> "Captions | None":
 def _check_samples(typed: Typed, options: CheckOptions) -> None:
     """Refuse --samples where it limits nothing."""
     if not options.pipeline:
-        hint = f"such as: {typed.again(pipeline='train.py:make')}"
+        hint = f"such as: {typed.command_with(pipeline='train.py:make')}"
         refuse("--samples is how many samples of your own pipeline are read: name it", hint)
     if options.check:
         refuse(
             "--samples and --check: a check reads its own part of the shards",
-            typed.again(samples=None),
+            typed.command_with(samples=None),
         )
     if options.level == "full":
-        refuse("--level full reads all samples, and --samples only some", typed.again(samples=None))
+        refuse(
+            "--level full reads all samples, and --samples only some",
+            typed.command_with(samples=None),
+        )
 
 
 def _sampled(
@@ -146,13 +152,13 @@ def _sampled(
     if others or typed.after_dashes is not None or not has_form:
         hint = "leave out what follows --"
         if typed.after_dashes is None:
-            hint = typed.again(**dict.fromkeys([*others, "form"]))
+            hint = typed.command_with(**dict.fromkeys([*others, "form"]))
         allowed = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
         refuse(
-            f"--confidence judges random samples, without {_named(others, typed)}: it takes only {allowed}",
+            f"--confidence judges random samples, without {_unsupported_options(others, typed)}: it takes only {allowed}",
             hint,
         )
-    with _explained(typed, options):
+    with _errors_explained(typed, options):
         result = sampled_check(urls, sampled, options)
     if typed.given.get("form") == "json":
         print(json.dumps(asdict(result), indent=1))
@@ -161,7 +167,7 @@ def _sampled(
     sys.exit(result.outcome != "proven")
 
 
-def _named(options: Sequence[str], typed: Typed) -> str:
+def _unsupported_options(options: Sequence[str], typed: Typed) -> str:
     """Return options that a check of random samples does not take, as they are typed."""
     flags = [typed.flag(name) for name in options]
     if not flags and typed.after_dashes is None:
@@ -178,7 +184,9 @@ def _check_files(typed: Typed, files: OutputFiles) -> None:
         check_output(path, name, typed)
         if path is None or is_device(path):
             continue
-        elsewhere = f"elsewhere: {typed.again(**{name: free(path.with_suffix('.json'))})}"
+        elsewhere = (
+            f"elsewhere: {typed.command_with(**{name: unused_path(path.with_suffix('.json'))})}"
+        )
         # A shell expands `--output *.tar` to a shard as the file, and more urls.
         if path.is_file() and path.name.lower().endswith(SUFFIXES):
             refuse(f"{path} has the name of a shard: it is not replaced", elsewhere)
@@ -200,12 +208,12 @@ def _train_data(training: Sequence[str]) -> list[str]:
 def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report":
     from wdsflow.validate.run_check import check
 
-    with _explained(typed, options), progress() as begin:
+    with _errors_explained(typed, options), progress() as begin:
         return check(urls, **vars(replace(options, progress=begin)))
 
 
 @contextmanager
-def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
+def _errors_explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     """Turn errors of a check into messages."""
     from wdsflow.engines.base import EngineError
     from wdsflow.joining.join_errors import JoinMismatch
@@ -233,7 +241,7 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     except JoinMismatch as error:
         refuse(str(error), *advise_on_mismatch(error, typed))
     except NotJoined as error:
-        without = typed.again(**dict.fromkeys(error.options))
+        without = typed.command_with(**dict.fromkeys(error.options))
         refuse(str(error), *([without] if error.options else []))
     except (UnknownReader, BadRule, WrongSampling, EngineError, PipelineError) as error:
         refuse(str(error))

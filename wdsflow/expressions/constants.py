@@ -19,10 +19,10 @@ _LARGEST_INTEGER = 1 << 53
 class Constants(Protocol):
     """Returns the SQL of constants."""
 
-    def one(self, value: Constant) -> str:
+    def constant_sql(self, value: Constant) -> str:
         """Return the SQL of a constant."""
 
-    def contains(self, options: Sequence[Constant], item: str) -> str:
+    def membership_sql(self, options: Sequence[Constant], item: str) -> str:
         """Return the SQL for whether ``item`` is one of several constants of one type.
 
         ``item`` is SQL. The result is NULL if it is NULL.
@@ -32,11 +32,11 @@ class Constants(Protocol):
 class Literals:
     """Spells constants out."""
 
-    def one(self, value: Constant) -> str:
+    def constant_sql(self, value: Constant) -> str:
         """Return the constant in SQL."""
         return literal(value)
 
-    def contains(self, options: Sequence[Constant], item: str) -> str:
+    def membership_sql(self, options: Sequence[Constant], item: str) -> str:
         """Return an IN list."""
         return f"{item} IN ({', '.join(map(literal, options))})"
 
@@ -47,14 +47,14 @@ class Parameters:
     def __init__(self) -> None:
         self.values: list[Constant] = []
 
-    def one(self, value: Constant) -> str:
+    def constant_sql(self, value: Constant) -> str:
         """Return the next parameter."""
         self.values.append(as_stored(value))
         return f"${len(self.values)}"
 
-    def contains(self, options: Sequence[Constant], item: str) -> str:
+    def membership_sql(self, options: Sequence[Constant], item: str) -> str:
         """Return an IN list of parameters."""
-        return f"{item} IN ({', '.join(map(self.one, options))})"
+        return f"{item} IN ({', '.join(map(self.constant_sql, options))})"
 
 
 def as_stored(value: Constant) -> bool | float | str:

@@ -68,7 +68,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     return by_lower_case[matches[0]] if matches else ""
 
 
-def instead_of(name: str, candidates: Sequence[str]) -> str:
+def unknown_name_hint(name: str, candidates: Sequence[str]) -> str:
     """Return the hint about an unknown name: the nearest candidate, or all of them."""
     close = nearest(name, candidates)
     return f"did you mean {close}?" if close else f"use one of {', '.join(candidates)}"

@@ -13,7 +13,7 @@ import numpy as np
 from .expression import Expression, Term
 from .score_call import ScoreCall
 from .session import TABLE, Session
-from .sql import SqlWriter, cleaned, quoted_name
+from .sql import SqlWriter, clean_column_sql, quoted_name
 from .steps import terms_by_cost
 from .tree import Operation
 
@@ -178,7 +178,9 @@ def _source(
     # A table needs a column, and an expression may use none.
     values = ["NULL"]
     for call, column in columns.items():
-        values.append(f"{cleaned(column, expression.kinds[call], call in lists)} AS {column}")
+        values.append(
+            f"{clean_column_sql(column, expression.kinds[call], call in lists)} AS {column}"
+        )
     table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
     return f"(SELECT {', '.join(values)} FROM {table})"
 

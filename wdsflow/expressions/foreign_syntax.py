@@ -69,7 +69,7 @@ def words_of(text: str) -> Iterator[Word]:
         yield Word(kind, match[kind], match.start(), match.end(), match["unit"] or "")
 
 
-def foreign_spelling(text: str, word: Word, *, after_value: bool) -> ExpressionError | None:
+def foreign_spelling_error(text: str, word: Word, *, after_value: bool) -> ExpressionError | None:
     """Return the error about a word that another language would write here.
 
     None if Python might write it, too.
@@ -163,11 +163,11 @@ def _foreign_name(text: str, word: Word) -> ExpressionError | None:
         )
     if lower in PYTHON_WORDS and word.text != lower:
         hint = f"write {lower} in lower case"
-        return unexpected(text, word, "`and`, `or` or the end", hint)
+        return unexpected_word_error(text, word, "`and`, `or` or the end", hint)
     return None
 
 
-def unexpected(text: str, word: Word, expected: str, hint: str = "") -> ExpressionError:
+def unexpected_word_error(text: str, word: Word, expected: str, hint: str = "") -> ExpressionError:
     """Return the error about a word, or the end of the text, where something else is expected."""
     actual = (
         f"found `{text[word.start : word.end][:40]}`"

@@ -9,7 +9,7 @@ from .functions import FUNCTIONS
 from .patterns import check_pattern
 from .syntax import ExpressionText
 from .tree import Literal, Node, Operation, Span
-from .typing_rules import need_kind, need_number, unfinished_fold
+from .typing_rules import need_kind, need_number, unfinished_fold_error
 
 
 def function_call(
@@ -60,5 +60,5 @@ def fold_call(source: ExpressionText, name: str, arguments: list[Node], span: Sp
         need_number(source, item, f"{name}()")
         return Operation(name, (item,), "number", span)
     if item.kind != "boolean":
-        raise unfinished_fold(source, name, item)
+        raise unfinished_fold_error(source, name, item)
     return Operation(name, (item,), "boolean", span)

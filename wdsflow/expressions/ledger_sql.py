@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from .constants import Literals, literal
 from .expression import Expression
 from .score_call import ScoreCall
-from .sql import SQL_TYPES, SqlWriter, all_terms, cleaned, quoted_name
+from .sql import SQL_TYPES, SqlWriter, all_terms, clean_column_sql, quoted_name
 from .tree import Operation
 
 # The column of ``with_number``: no score is called so, because it has a space.
@@ -76,7 +76,7 @@ def with_number(
         for call, column in columns.items()
     ]
     values = [
-        f"{cleaned(column, expression.kinds[call], is_list=True)} AS {column}"
+        f"{clean_column_sql(column, expression.kinds[call], is_list=True)} AS {column}"
         for call, column in columns.items()
     ]
     # All as lists: whether a sample has several values is not known before.

@@ -31,9 +31,9 @@ from .typing_rules import (
     need_condition,
     need_number,
     need_same_kind,
-    without_comparison,
+    needless_comparison_hint,
 )
-from .unknown_names import OTHER_CONSTANTS, unknown_name
+from .unknown_names import OTHER_CONSTANTS, unknown_name_error
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<",
@@ -136,7 +136,9 @@ class Parser:
             need_same_kind(self._source, left, right)
             if left.kind == "boolean" and sign_text not in {"==", "!="}:
                 detail = f"{self._source.quoted(left.span)} is a condition; it has no order"
-                raise self._source.error(left.span, detail, without_comparison(self._source, left))
+                raise self._source.error(
+                    left.span, detail, needless_comparison_hint(self._source, left)
+                )
         return Compare(tuple(signs), tuple(items), self._source.span(tree))
 
     def _is_none(self, tree: ast.Compare, *, negated: bool) -> Node:
@@ -221,7 +223,7 @@ class Parser:
             return self._score(tree.id, {}, span)
         if tree.id in SIZES:
             return Literal(SIZES[tree.id], span)
-        raise unknown_name(self._source, tree.id, span, self._scores)
+        raise unknown_name_error(self._source, tree.id, span, self._scores)
 
     def _call(self, tree: ast.Call) -> Node:
         if not isinstance(tree.func, ast.Name):
@@ -230,7 +232,7 @@ class Parser:
         if name in FUNCTIONS or name in OVER_ITEMS:
             return self._function(tree, name)
         if name not in self._scores:
-            raise unknown_name(self._source, name, self._source.span(tree.func), self._scores)
+            raise unknown_name_error(self._source, name, self._source.span(tree.func), self._scores)
         settings = settings_of(self._source, tree, name, self._scores[name], self._read_constant)
         return self._score(name, settings, self._source.span(tree))
 

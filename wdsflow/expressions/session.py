@@ -40,12 +40,12 @@ class Session:
         self._connection = connection()
         self._variables: dict[object, str] = {}
 
-    def one(self, value: Constant) -> str:
+    def constant_sql(self, value: Constant) -> str:
         """Return the variable of a constant."""
         stored = as_stored(value)
         return self._variable((type(stored), stored), "$1", [stored])
 
-    def contains(self, options: Sequence[Constant], item: str) -> str:
+    def membership_sql(self, options: Sequence[Constant], item: str) -> str:
         """Return the test for a member of a list."""
         stored = [as_stored(option) for option in options]
         kind = {bool: "BOOLEAN", float: "DOUBLE", str: "VARCHAR"}[type(stored[0])]

@@ -56,7 +56,7 @@ def quoted_name(name: str) -> str:
     return f'"{quoted}"'
 
 
-def cleaned(column: str, kind: str, is_list: bool) -> str:
+def clean_column_sql(column: str, kind: str, is_list: bool) -> str:
     """Return the SQL of a column as expressions need it.
 
     Numbers are finite or NULL, and no list is empty.
@@ -148,7 +148,7 @@ class SqlWriter:
 
         A number becomes the smallest of several.
         """
-        return self._over("all" if node.kind == "boolean" else "min", node)
+        return self._fold_sql("all" if node.kind == "boolean" else "min", node)
 
     def needs_value(self, node: Node, call: ScoreCall) -> str | None:
         """Return the SQL for whether a score's missing value may still decide a condition.
@@ -181,15 +181,15 @@ class SqlWriter:
 
     def _write(self, node: Node) -> str:
         """Return the SQL of a node."""
-        text = self._of(node)
+        text = self._term_sql(node)
         if self._longest is not None and len(text) > self._longest:
             raise SqlTooLongError(node.span)
         return text
 
-    def _of(self, node: Node) -> str:
+    def _term_sql(self, node: Node) -> str:
         match node:
             case Literal(value):
-                return self._constants.one(value)
+                return self._constants.constant_sql(value)
             case ScoreValue(call, kind):
                 return self._value(call, kind)
             case Compare(signs, items):
@@ -199,7 +199,7 @@ class SqlWriter:
                     f"{left} {_SIGNS.get(sign, sign)} {right}" for left, sign, right in links
                 )
             case Membership((item,), options):
-                return self._constants.contains(options, self._operand(item))
+                return self._constants.membership_sql(options, self._operand(item))
             case Operation("and" | "or" as word, items):
                 return f" {word.upper()} ".join(map(self._operand, items))
             case Operation("not", (item,)):
@@ -212,7 +212,7 @@ class SqlWriter:
                 test = self._operand(condition)
                 return f"CASE WHEN {test} THEN {self._write(value)} WHEN NOT {test} THEN {self._write(other)} END"
             case Operation(how, (item,)) if how in OVER_ITEMS:
-                return self._over(how, item)
+                return self._fold_sql(how, item)
             case Operation(sign, (left, right)) if sign in ARITHMETIC:
                 return self._arithmetic(sign, left, right)
             case Operation(name, items):
@@ -258,7 +258,7 @@ class SqlWriter:
             return f"CASE WHEN NOT isnan({text}) THEN {text} END"
         return text
 
-    def _over(self, how: str, node: Node) -> str:
+    def _fold_sql(self, how: str, node: Node) -> str:
         """Return the SQL of any, all, min, max or mean over the items of the lists in a node."""
         lists = self._lists_of(node)
         if not lists:

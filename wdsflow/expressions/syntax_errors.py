@@ -8,9 +8,9 @@ from .foreign_syntax import (
     PYTHON_WORDS,
     SIZE_UNITS,
     Word,
-    foreign_spelling,
+    foreign_spelling_error,
     size_hint,
-    unexpected,
+    unexpected_word_error,
     words_of,
 )
 
@@ -55,7 +55,7 @@ def explain_syntax_error(text: str) -> ExpressionError:
     needs_value = True
     open_parentheses = 0
     for word in words_of(text):
-        error = foreign_spelling(text, word, after_value=not needs_value)
+        error = foreign_spelling_error(text, word, after_value=not needs_value)
         if error is not None:
             return error
         if word.text in _OPENING:
@@ -65,13 +65,13 @@ def explain_syntax_error(text: str) -> ExpressionError:
             if not open_parentheses:
                 return ExpressionError(text, word.start, word.end, "a closing parenthesis too many")
             if needs_value and previous is not None and previous.text not in {*_OPENING, ","}:
-                return unexpected(text, word, _VALUE)
+                return unexpected_word_error(text, word, _VALUE)
             open_parentheses -= 1
             needs_value = False
         elif needs_value:
             if word.text not in _BEFORE_VALUES:
                 if word.kind == "sign" or word.text in PYTHON_WORDS:
-                    return unexpected(text, word, _VALUE)
+                    return unexpected_word_error(text, word, _VALUE)
                 needs_value = False
         elif word.text in _BETWEEN_VALUES:
             needs_value = True
@@ -81,9 +81,9 @@ def explain_syntax_error(text: str) -> ExpressionError:
         previous = word
     end = Word("end", "", len(text), len(text))
     if needs_value:
-        return unexpected(text, end, _VALUE)
+        return unexpected_word_error(text, end, _VALUE)
     if open_parentheses:
-        return unexpected(text, end, "a closing parenthesis")
+        return unexpected_word_error(text, end, "a closing parenthesis")
     return ExpressionError(text, 0, len(text), "this is not an expression of Python")
 
 
@@ -94,4 +94,4 @@ def _left_over(text: str, word: Word, previous: Word | None) -> ExpressionError:
         hint = size_hint(previous.text, word.text)[1]
     elif previous is not None and previous.kind == "text" and word.kind == "text":
         hint = "write \\' for a quote inside of a text"
-    return unexpected(text, word, "`and`, `or` or the end", hint)
+    return unexpected_word_error(text, word, "`and`, `or` or the end", hint)

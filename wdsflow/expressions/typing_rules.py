@@ -63,7 +63,7 @@ def need_same_kind(source: ExpressionText, left: Node, right: Node) -> None:
         raise source.error(span, detail, _instead(source, left, right))
 
 
-def unfinished_fold(source: ExpressionText, how: str, node: Node) -> ExpressionError:
+def unfinished_fold_error(source: ExpressionText, how: str, node: Node) -> ExpressionError:
     """Return the error about ``any(x)`` or ``all(x)`` if x is not a condition.
 
     ``node`` is x.
@@ -75,7 +75,7 @@ def unfinished_fold(source: ExpressionText, how: str, node: Node) -> ExpressionE
     )
 
 
-def without_comparison(source: ExpressionText, node: Node) -> str:
+def needless_comparison_hint(source: ExpressionText, node: Node) -> str:
     """Return the hint about a condition that is compared."""
     if isinstance(node, Literal):
         return "leave the comparison out: write `duplicate` or `not duplicate`"
@@ -87,7 +87,7 @@ def _instead(source: ExpressionText, left: Node, right: Node) -> str:
     """Return what to write instead of a comparison of two types."""
     for node, other in ((left, right), (right, left)):
         if node.kind == "boolean":
-            return without_comparison(source, node)
+            return needless_comparison_hint(source, node)
         if isinstance(node, Literal) and isinstance(node.value, str):
             plain = node.value.strip()
             if plain.replace(".", "", 1).isdigit():

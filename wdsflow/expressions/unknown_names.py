@@ -12,7 +12,7 @@ from .tree import OVER_ITEMS, Span
 OTHER_CONSTANTS = {"true": "True", "false": "False", "null": "None", "none": "None", "nan": "None"}
 
 
-def unknown_name(
+def unknown_name_error(
     source: ExpressionText, name: str, span: Span, scores: Iterable[str]
 ) -> ExpressionError:
     """Return the error about a name. ``scores``: the names of those that an expression may have."""

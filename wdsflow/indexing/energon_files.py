@@ -82,7 +82,7 @@ class EnergonFiles:
             self._leave_out(tar_index(name), error)
             self._add_samples(number, None)
             return
-        self._record.put(tar_index(name), index, identity)
+        self._record.write_file(tar_index(name), index, identity)
         self._add_samples(number, contents.rows)
 
     def skip(self, number: int) -> None:
@@ -104,14 +104,14 @@ class EnergonFiles:
             self._database.commit([numbers[name] for name in shards])
             record.note(NV_SQLITE, of)
         counts = {name: facts.by_energon for name, facts in shards.items()}
-        record.put(NV_INFO, as_json({"energon_version": None, "shard_counts": counts}), of)
+        record.write_file(NV_INFO, as_json({"energon_version": None, "shard_counts": counts}), of)
         # Changes with the shards.
-        record.put(_NV_UUID, str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode(), of)
+        record.write_file(_NV_UUID, str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode(), of)
         for name, data in _settings(shards).items():
             # Users edit these files: they are written only if
             # they do not exist, or are as they were written.
             if record.may_replace(name):
-                record.put(name, data, of)
+                record.write_file(name, data, of)
             elif (record.folder / name).read_bytes() != data:
                 self._report.settings.append(str(record.folder / name))
 

@@ -79,9 +79,9 @@ class FolderIndex:
         report = self._report
         report.stale_removed += self._record.stale
         with ExitStack() as stack:
-            work = self._work(stack)
+            work = self._shards_to_read(stack)
             report.resumed += len(self._shards) - len(work)
-            run_in_threads(work, _pass_over, self._note, jobs, begin)
+            run_in_threads(work, _pass_over, self._write_shard_files, jobs, begin)
             # Shards end in any order.
             report.refused.sort()
             report.lacking.sort()
@@ -93,14 +93,14 @@ class FolderIndex:
         report.samples += samples
         report.indexed += samples
 
-    def _work(self, stack: ExitStack) -> list[_Job]:
+    def _shards_to_read(self, stack: ExitStack) -> list[_Job]:
         """Return the shards to read.
 
         These are the shards that changed, or all if Energon's database must be created again.
         """
         report, record = self._report, self._record
         same_before = report.same
-        all_jobs = [self._job(name) for name in self._shards]
+        all_jobs = [self._job_for(name) for name in self._shards]
         work = [job for job in all_jobs if not self._is_done(job)]
         if self._energon is None or not self._wants_database:
             return work
@@ -114,7 +114,7 @@ class FolderIndex:
         self._facts, self._identities, report.same = {}, {}, same_before
         return [replace(job, rows_folder=record.folder / NV_META) for job in all_jobs]
 
-    def _job(self, name: str) -> _Job:
+    def _job_for(self, name: str) -> _Job:
         url = self._shards[name]
         return _Job(name, url, self._numbers[name], _identity(url))
 
@@ -135,7 +135,7 @@ class FolderIndex:
         self._facts[job.name], self._identities[job.name] = facts, job.identity
         return True
 
-    def _note(self, job: _Job, passed: tuple[ShardFacts, ShardContents]) -> None:
+    def _write_shard_files(self, job: _Job, passed: tuple[ShardFacts, ShardContents]) -> None:
         """Write the files of a shard, and record its facts."""
         facts, contents = passed
         try:
@@ -172,7 +172,7 @@ class FolderIndex:
         for name, data in render_counts(
             self._record.folder, shards, self._kinds, without=damaged
         ).items():
-            self._record.put(name, data, made_from)
+            self._record.write_file(name, data, made_from)
         if self._energon is not None:
             if not self._wants_database:
                 self._energon.remove_old_database(made_from)

@@ -63,7 +63,7 @@ class IndexRecord(OutputRecord[IndexLine]):
             return True
         return self.unchanged_line(name) is not None
 
-    def put(self, name: str, data: bytes, source: Mapping[str, object]) -> None:
+    def write_file(self, name: str, data: bytes, source: Mapping[str, object]) -> None:
         """Write a file, but keep one with other contents that another program wrote.
 
         Raises OSError.

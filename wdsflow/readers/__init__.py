@@ -17,7 +17,7 @@ from .datasets_columns import first_columns
 from .datasets_tables import DatasetsTables
 from .energon import Energon
 from .energon_crude import EnergonCrude
-from .installed_versions import release
+from .installed_versions import release_numbers
 from .ray_data import RayData
 from .timm import Timm
 from .webdataset import WebDataset02, WebDataset1
@@ -92,7 +92,7 @@ def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
     if name != INSTALLED_OPEN_CLIP:
         raise UnknownReader(name)
     version = environment.get("open_clip_torch") or environment.get("open-clip-torch") or ""
-    return [OpenClip4.name if release(version) >= (4,) else OpenClip33.name]
+    return [OpenClip4.name if release_numbers(version) >= (4,) else OpenClip33.name]
 
 
 def scan_options(

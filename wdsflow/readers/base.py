@@ -59,10 +59,10 @@ class Options:
     resampled: bool = False
 
 
-def split_keys(keys: str | None) -> tuple[str, ...]:
+def split_names(keys: str | None) -> tuple[str, ...]:
     """Split names as open_clip's flags give them.
 
-    >>> split_keys("txt; caption;")
+    >>> split_names("txt; caption;")
     ('txt', 'caption')
     """
     names = [key.strip() for key in (keys or "").split(";")]
@@ -137,11 +137,11 @@ class Reader(ABC):
 
     def image_fields(self) -> tuple[str, ...]:
         """Return the fields that this reader takes as the image, in its order of preference."""
-        return split_keys(self.options.image_key)
+        return split_names(self.options.image_key)
 
     def paired_fields(self) -> tuple[str, ...]:
         """Return the fields that it takes for the caption, or for the label; see ``pairs_with``."""
-        names = split_keys(self.options.text_key)
+        names = split_names(self.options.text_key)
         # The text_key of wdsflow's feed may list json among others.
         return (*names, "json") if self.options.json_text_key else names
 
@@ -156,7 +156,7 @@ class Reader(ABC):
         Nothing after a fate of kind "crash" is reached.
         """
 
-    def at_stop(self, stop: Stop) -> Fate | None:
+    def crash_at_stop(self, stop: Stop) -> Fate | None:
         """Return the crash of this reader where reading a shard stops, None without one.
 
         It may raise for a shard that cannot be opened or is cut inside a member.
@@ -195,11 +195,11 @@ class Reader(ABC):
         """
         return shard.compression in (None, "gz", "bz2", "xz")
 
-    def unreached(self, url: Shard) -> str:
+    def why_not_opened(self, url: Shard) -> str:
         """Return why this reader cannot open a shard by its url; "" if it can."""
         return ""
 
-    def flushes(self, shard: ShardEvidence) -> bool:
+    def yields_open_sample(self, shard: ShardEvidence) -> bool:
         """Return whether the open sample still comes out before the error at the end of a shard."""
         return False
 
@@ -207,22 +207,22 @@ class Reader(ABC):
         """Return the reader after it looked at the first shards; itself if it infers nothing."""
         return self
 
-    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+    def crash_at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if this reader raises before the first sample comes out."""
         return None
 
-    def preparation(self, shards: Sequence[ShardEvidence]) -> "Reader | None":
+    def preparing_reader(self, shards: Sequence[ShardEvidence]) -> "Reader | None":
         """Return the reader that reads all shards before the first sample comes out, or None.
 
         This reader raises the crash of that one.
         """
         return None
 
-    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+    def why_uncertain(self, shards: Sequence[ShardEvidence]) -> str:
         """Return why the fates are not certain even after a full scan; "" if they are."""
         return ""
 
-    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+    def crash_at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash if this reader raises for a fact about a whole shard."""
         return None
 
@@ -269,7 +269,7 @@ def first_of(names: Sequence[str], sample: Sample) -> Part | None:
     return next((sample[name] for name in names if name in sample), None)
 
 
-def lacking(
+def fate_of_incomplete(
     image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption"
 ) -> Fate:
     """Return the fate of a sample that lacks its image, its caption (or label), or both.

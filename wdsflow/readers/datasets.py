@@ -11,9 +11,19 @@ from wdsflow.scan.naming import is_hidden
 from wdsflow.scan.shapes import Part, Runs, Shape, ShapeCount
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import KEY, URL, USABLE, Fate, Options, Reader, first_of, first_repeat, lacking
+from .base import (
+    KEY,
+    URL,
+    USABLE,
+    Fate,
+    Options,
+    Reader,
+    fate_of_incomplete,
+    first_of,
+    first_repeat,
+)
 from .datasets_columns import EXAMPLES
-from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
+from .wanted_fields import IMAGES, OTHERS, TEXTS, decoding_raises, reason_for
 
 _TEXT_KEY = "txt"
 _DECODED = TEXTS | OTHERS | {"pth"}
@@ -81,19 +91,19 @@ class Datasets(Reader):
         image = first_of([key for key in IMAGE_FIELDS if key in columns], fields)
         # All values are decoded first, then images, in columns.
         for part in shape:
-            if refused(_in_lower_case(part), _DECODED, loads_arrays=True):
+            if decoding_raises(_in_lower_case(part), _DECODED, loads_arrays=True):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         for part in shape:
             if part.suffix not in columns:
                 continue
-            if self.decodes_images and refused(_in_lower_case(part), IMAGES):
+            if self.decodes_images and decoding_raises(_in_lower_case(part), IMAGES):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
             if not part.fits:
                 return Fate("crash", "batch", "types", part.suffix)
         has_caption = _TEXT_KEY in columns and _TEXT_KEY in fields
-        return USABLE if image and has_caption else lacking(image, has_caption)
+        return USABLE if image and has_caption else fate_of_incomplete(image, has_caption)
 
-    def flushes(self, shard: ShardEvidence) -> bool:
+    def yields_open_sample(self, shard: ShardEvidence) -> bool:
         """Return whether a member that is cut has another key than the open sample.
 
         The reader looks at the name first, so the open sample then comes out.
@@ -112,7 +122,7 @@ class Datasets(Reader):
         bound.columns = _fields(shapes[0]) if shapes else None
         return bound
 
-    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+    def crash_at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a missing shard, or of first samples that do not agree.
 
         None if there is no crash.
@@ -132,8 +142,8 @@ class Datasets(Reader):
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":
                     return fate
-        if self.runs(first).count + self.flushes(first) <= EXAMPLES:
-            crash = self.at_stop(first.stop)
+        if self.runs(first).count + self.yields_open_sample(first) <= EXAMPLES:
+            crash = self.crash_at_stop(first.stop)
             if crash is not None:
                 return crash
         if len({_fields(shape) for shape in shapes}) != 1:
@@ -146,7 +156,7 @@ class Datasets(Reader):
             return Fate("crash", "group", "not-utf8-name", foreign.key)
         return None
 
-    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+    def why_uncertain(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is unknown of the columns, or of fields that only this reader unpacks."""
         shapes = _first_shapes(self.runs(shards[0])) if shards else []
         if not shapes:

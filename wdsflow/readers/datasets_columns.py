@@ -5,7 +5,7 @@ from wdsflow.scan.content.fitting import (
     InferredColumns,
     UnknownColumns,
     holds_value,
-    infer,
+    infer_columns,
     value_of,
 )
 from wdsflow.scan.naming import is_hidden
@@ -29,7 +29,7 @@ def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False)
     """
     try:
         rows = _rows(url, allow_pipe=allow_pipe)
-        return infer(url, rows, tables=tables)
+        return infer_columns(url, rows, tables=tables)
     except UnknownColumns as error:
         reason = f"the columns of the first samples are not known: {error}"
     except SourceError as error:

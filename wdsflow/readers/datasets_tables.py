@@ -30,28 +30,28 @@ class DatasetsTables(Datasets):
     title = "Hugging Face datasets as tables (not streaming)"
     writes_tables = True
 
-    def preparation(self, shards: Sequence[ShardEvidence]) -> Datasets:
+    def preparing_reader(self, shards: Sequence[ShardEvidence]) -> Datasets:
         """Return the pass that writes the tables; it decodes no image."""
         writing = _Writing(self.options)
         writing.decodes_images = False
         return writing
 
-    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+    def why_uncertain(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is unknown of columns, or which column has arrays of several types."""
         for shard in shards:
             mixed = shard.tally("column.other-type")
             if mixed.count:
                 return f"whether the arrays in {mixed.detail} can be written depends on which rows are written together"
-        return super().unknown(shards)
+        return super().why_uncertain(shards)
 
 
 class _Writing(DatasetsTables):
     """The pass over all shards that writes tables."""
 
-    def preparation(self, shards: Sequence[ShardEvidence]) -> None:  # type: ignore[override]
+    def preparing_reader(self, shards: Sequence[ShardEvidence]) -> None:  # type: ignore[override]
         """Return None: this is the preparation."""
 
-    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+    def crash_at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return the crash of a value or a name that cannot be written."""
         unwritable = shard.tally("column.unwritable")
         if unwritable.count:

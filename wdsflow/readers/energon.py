@@ -8,8 +8,8 @@ from wdsflow.scan.shapes import Shape
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 
-from .base import USABLE, Fate, Reader, Sample, first_of, lacking
-from .shared_keys import may_share_keys, share_keys, twice_in
+from .base import USABLE, Fate, Reader, Sample, fate_of_incomplete, first_of
+from .shared_keys import may_share_keys, repeated_key, shards_sharing_a_key
 from .wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
 
 _CAPTION = "txt"
@@ -58,7 +58,7 @@ class Energon(Reader):
         sample: Sample = {part.suffix: part for part in shape}
         image = first_of(IMAGE_FIELDS, sample)
         if image is None or _CAPTION not in sample:
-            return (lacking(image, _CAPTION in sample),)
+            return (fate_of_incomplete(image, _CAPTION in sample),)
         if sample[_CAPTION].status in TEXT_TROUBLE:
             return (Fate("dropped", "decode", "bad-caption", _CAPTION),)
         for name in IMAGE_FIELDS:
@@ -71,38 +71,38 @@ class Energon(Reader):
         """Return whether a shard is in the index."""
         return shard.is_whole and shard.compression is None
 
-    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+    def crash_at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a set that has no index."""
         indexed = [shard for shard in shards if shard.is_whole]
         if shards and not indexed:
             return Fate("crash", "group", "no-index", "all shards are damaged")
         for shard in indexed:
-            crash = self.at_shard(shard)
+            crash = self.crash_at_shard(shard)
             if crash is not None:
                 return crash
-        pair = share_keys(indexed)
+        pair = shards_sharing_a_key(indexed)
         if pair is None:
             return None
         detail = f"{_name(pair[0])} and {_name(pair[1])} have a key in common"
         return Fate("crash", "group", "no-index", detail)
 
-    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+    def crash_at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return the crash of a shard that leaves its folder without an index."""
-        obstacle = _obstacle(shard) if shard.is_whole else ""
+        obstacle = _why_no_index(shard) if shard.is_whole else ""
         if not obstacle:
             return None
         return Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}")
 
-    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+    def why_uncertain(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is unknown of keys, or of the order of skipped samples."""
-        if self.at_start(shards) is not None:
+        if self.crash_at_start(shards) is not None:
             return ""
         indexed = [shard for shard in shards if shard.is_whole]
         if any(map(_has_foreign_name, indexed)):
             return "whether a name that is not UTF-8 belongs to a sample is not known, which would leave it without an index"
         if may_share_keys(indexed):
             return "whether two shards have a key in common is not known, which would leave them without an index"
-        runs = [run for shard in indexed for run in self.runs(shard).counted()]
+        runs = [run for shard in indexed for run in self.runs(shard).shape_counts()]
         usable = sum(run.count for run in runs if self.fates(run.shape)[0].kind == "usable")
         skipped = sum(run.count for run in runs) - usable
         # A pass may begin with the samples with which the last one ended.
@@ -118,7 +118,7 @@ def _has_foreign_name(shard: ShardEvidence) -> bool:
     return bool(shard.tally("name.not-utf8").count or shard.tally("name.junk-not-utf8").count)
 
 
-def _obstacle(shard: ShardEvidence) -> str:
+def _why_no_index(shard: ShardEvidence) -> str:
     """Return why there is no index of a shard that is not damaged, "" if there is one."""
     if shard.compression is not None:
         return f"is compressed ({shard.compression})"
@@ -128,7 +128,7 @@ def _obstacle(shard: ShardEvidence) -> str:
     foreign = shard.tally("name.not-utf8")
     if foreign.key is not None and not is_meta(foreign.detail):
         return "has a name that is not UTF-8"
-    again = twice_in(shard)
+    again = repeated_key(shard)
     return "" if again is None else f"has the key {again} twice"
 
 

@@ -6,9 +6,9 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.shapes import Part, Shape
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Sample, first_of, lacking
+from .base import USABLE, Fate, Sample, fate_of_incomplete, first_of
 from .energon import Energon
-from .wanted_fields import IMAGES, extension_of, reason_for, refused
+from .wanted_fields import IMAGES, decoding_raises, extension_of, reason_for
 from .webdataset import WebDataset1
 
 _CAPTION = "txt"
@@ -42,32 +42,32 @@ class EnergonCrude(Energon):
     takes_field_map = False
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
-        """Return the fate of the one sample of the run; it is a crash where ``at_start`` is one."""
+        """Return the fate of the one sample of the run; it is a crash where ``crash_at_start`` is one."""
         sample: Sample = {part.suffix: part for part in shape}
         image = first_of(IMAGE_FIELDS, sample)
         for name in sample:
             if name in _RESERVED:
                 return (Fate("crash", "group", "reserved-field", name),)
         if image is None or _CAPTION not in sample:
-            return (lacking(image, _CAPTION in sample),)
+            return (fate_of_incomplete(image, _CAPTION in sample),)
         for part in sample.values():
             if _is_refused(part):
                 reason = reason_for(part, image, _CAPTION)
                 return (Fate("dropped", "decode", reason, part.suffix),)
         return (USABLE,)
 
-    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+    def crash_at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a set that has no index, or a field with a reserved name.
 
         Such a field counts at the start because samples come in random order.
         """
-        crash = super().at_start(shards)
+        crash = super().crash_at_start(shards)
         if crash is not None:
             return crash
         for shard in shards:
             if not shard.is_whole:
                 continue
-            for run in shard.runs.counted():
+            for run in shard.runs.shape_counts():
                 for part in run.shape:
                     if part.suffix in _RESERVED:
                         return Fate("crash", "group", "reserved-field", part.suffix)
@@ -80,4 +80,4 @@ def _is_refused(part: Part) -> bool:
         return False
     if extension_of(part.suffix).lower() in IMAGES:
         part = part._replace(suffix=part.suffix.lower())
-    return refused(part, WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays)
+    return decoding_raises(part, WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays)

@@ -18,16 +18,16 @@ from wdsflow.text.words import how_many
 
 from .sidecar_facts import (
     SidecarFact,
-    compare,
-    gone,
-    in_words,
-    malformed,
+    compare_counts,
+    file_error_text,
+    first_names,
+    int_or_none,
+    malformed_file,
+    nonexistent_shards,
     read_json,
-    some,
-    stale,
-    unlisted,
-    whole,
-    written_by,
+    stale_file,
+    unlisted_shards,
+    with_index_options,
 )
 
 # Bytes of an index of all shards; LAION-5B's would have 10 MB.
@@ -60,8 +60,8 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
         # Nothing can be said about its files.
         names = set()
     return [
-        *written_by(timm, path, [_TIMM], "timm"),
-        *written_by(energon, path, [_NV_INFO], "energon"),
+        *with_index_options(timm, path, [_TIMM], "timm"),
+        *with_index_options(energon, path, [_NV_INFO], "energon"),
         *_tar_indexes(path, names, shards),
         *_orphans(path, names),
     ]
@@ -88,13 +88,15 @@ def _compare_counts(
         if tree is None:
             return
         listed = counts_in(tree)
-        counts = {os.path.basename(str(shard)): whole(count) for shard, count in listed.items()}
+        counts = {
+            os.path.basename(str(shard)): int_or_none(count) for shard, count in listed.items()
+        }
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        yield malformed(name, in_words(error))
+        yield malformed_file(name, file_error_text(error))
         return
-    yield from unlisted(name, counts, shards)
-    yield from gone(name, map(str, listed))
-    yield from compare(name, counts, shards)
+    yield from unlisted_shards(name, counts, shards)
+    yield from nonexistent_shards(name, map(str, listed))
+    yield from compare_counts(name, counts, shards)
 
 
 def _tar_indexes(
@@ -117,7 +119,9 @@ def _tar_indexes(
         if detail:
             wrong.append(f"{escape(name)}: {detail}")
             files.append(name)
-    return written_by(stale(os.path.join(path, f"*{_TAR_INDEX}"), wrong), path, files, "energon")
+    return with_index_options(
+        stale_file(os.path.join(path, f"*{_TAR_INDEX}"), wrong), path, files, "energon"
+    )
 
 
 def _compare_tar_index(path: str, shard: ShardEvidence) -> str:
@@ -177,8 +181,8 @@ def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
     files = [*indexes, *stats]
     if not files:
         return []
-    fact = SidecarFact(escape(path), "orphaned", some(files), max(len(indexes), len(stats)))
-    return written_by([fact], path, files, *(["energon"] if indexes else []))
+    fact = SidecarFact(escape(path), "orphaned", first_names(files), max(len(indexes), len(stats)))
+    return with_index_options([fact], path, files, *(["energon"] if indexes else []))
 
 
 def _without_shard(

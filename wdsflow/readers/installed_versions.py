@@ -54,17 +54,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-def release(version: str) -> tuple[int, ...]:
+def release_numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, local and pre-release parts left off.
 
-    >>> release("2.4.1+cu121"), release("4.2.0.dev0"), release("unknown")
+    >>> release_numbers("2.4.1+cu121"), release_numbers("4.2.0.dev0"), release_numbers("unknown")
     ((2, 4, 1), (4, 2, 0), ())
     """
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def conflicts(versions: Mapping[str, str]) -> list[Conflict]:
+def version_conflicts(versions: Mapping[str, str]) -> list[Conflict]:
     """Return the pairs of installed versions that are known to fail, the worst first.
 
     ``versions``: distribution -> version.
@@ -81,9 +81,9 @@ def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
     # 4.2, asks it for "fname".
     if not ("open_clip_torch" in versions and "webdataset" in versions):
         return None
-    if release(versions["open_clip_torch"]) >= _GROUPS_WITH_MARKS:
+    if release_numbers(versions["open_clip_torch"]) >= _GROUPS_WITH_MARKS:
         return None
-    if release(versions["webdataset"]) < _MARKS_ENDS:
+    if release_numbers(versions["webdataset"]) < _MARKS_ENDS:
         return None
     return Conflict(
         _pair(versions, "open_clip_torch", "webdataset"),
@@ -96,7 +96,10 @@ def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
 def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
     # Up to torch 2.13 each torchvision 0.(15 + x) is built for torch 2.x alone. From 0.29 on it
     # asks for 2.14 or later.
-    torch, vision = release(versions.get("torch", "")), release(versions.get("torchvision", ""))
+    torch, vision = (
+        release_numbers(versions.get("torch", "")),
+        release_numbers(versions.get("torchvision", "")),
+    )
     if len(torch) < 2 or len(vision) < 2 or torch[0] != 2 or vision[0] != 0:
         return None
     if vision[1] == torch[1] + 15 or (vision[1] >= 29 and torch[1] >= 14):
@@ -113,9 +116,9 @@ def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
 
 def _start_method(versions: Mapping[str, str]) -> Conflict | None:
     # Python 3.14 starts processes by forkserver on Linux, which has to pickle the pipeline.
-    if "open_clip_torch" not in versions or release(versions.get("python", "")) < (3, 14):
+    if "open_clip_torch" not in versions or release_numbers(versions.get("python", "")) < (3, 14):
         return None
-    if release(versions["open_clip_torch"]) >= (4,):
+    if release_numbers(versions["open_clip_torch"]) >= (4,):
         return None
     return Conflict(
         _pair(versions, "open_clip_torch", "python"),
@@ -126,7 +129,10 @@ def _start_method(versions: Mapping[str, str]) -> Conflict | None:
 
 
 def _numpy(versions: Mapping[str, str]) -> Conflict | None:
-    torch, numpy = release(versions.get("torch", "")), release(versions.get("numpy", ""))
+    torch, numpy = (
+        release_numbers(versions.get("torch", "")),
+        release_numbers(versions.get("numpy", "")),
+    )
     if not torch or not numpy or torch >= (2, 3) or numpy < (2,):
         return None
     return Conflict(
@@ -138,7 +144,7 @@ def _numpy(versions: Mapping[str, str]) -> Conflict | None:
 
 
 def _img2dataset(versions: Mapping[str, str]) -> Conflict | None:
-    webdataset = release(versions.get("webdataset", ""))
+    webdataset = release_numbers(versions.get("webdataset", ""))
     if "img2dataset" not in versions or webdataset < (0, 3):
         return None
     return Conflict(

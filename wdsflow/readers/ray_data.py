@@ -13,10 +13,10 @@ from .base import (
     Fate,
     Reader,
     Sample,
+    fate_of_incomplete,
     first_of,
     first_repeat,
     is_marked_bad,
-    lacking,
 )
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
@@ -80,9 +80,9 @@ class RayData(Reader):
                 reason = reason_for(part, image, _TEXT_KEY)
                 return Fate("crash", "decode", reason, part.suffix)
         has_caption = _TEXT_KEY in sample
-        return USABLE if image and has_caption else lacking(image, has_caption)
+        return USABLE if image and has_caption else fate_of_incomplete(image, has_caption)
 
-    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+    def crash_at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return the crash of this reader for a shard, if it raises.
 
         It raises for a key that comes back, a name that is not UTF-8, and a column that not all
@@ -105,13 +105,13 @@ class RayData(Reader):
     def _rows(self, shard: ShardEvidence) -> list[Sample]:
         """Return a sample of each shape that becomes rows."""
         rows = []
-        for item in self.runs(shard).counted():
+        for item in self.runs(shard).shape_counts():
             sample: Sample = {part.suffix: part for part in item.shape}
             if not is_marked_bad(sample):
                 rows.append(sample)
         return rows
 
-    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+    def why_uncertain(self, shards: Sequence[ShardEvidence]) -> str:
         """Return which field has arrays that may not fit into one tensor."""
         for shard in shards:
             for name, totals in shard.fields.items():

@@ -13,7 +13,7 @@ _SKETCHED = 64
 _SURE = 8
 
 
-def twice_in(shard: ShardEvidence) -> str | None:
+def repeated_key(shard: ShardEvidence) -> str | None:
     """Return a key that two samples of the shard have, None if there is none."""
     for name in ("key.again", "key.again-twin"):
         tally = shard.tally(name)
@@ -22,7 +22,9 @@ def twice_in(shard: ShardEvidence) -> str | None:
     return None
 
 
-def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvidence] | None:
+def shards_sharing_a_key(
+    shards: Sequence[ShardEvidence],
+) -> tuple[ShardEvidence, ShardEvidence] | None:
     """Return two shards of one folder that have a key in common, or None.
 
     None if there are none, or if that is unknown.

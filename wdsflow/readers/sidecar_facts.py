@@ -60,10 +60,10 @@ def read_json(path: str, most: int) -> Any:
     return None if text is None else json.loads(text)
 
 
-def in_words(error: Exception) -> str:
+def file_error_text(error: Exception) -> str:
     """Return why a file cannot be read, in one line, for users.
 
-    >>> in_words(json.JSONDecodeError("Expecting value", "x", 0))
+    >>> file_error_text(json.JSONDecodeError("Expecting value", "x", 0))
     'it is not JSON: Expecting value: line 1 column 1 (char 0)'
     """
     if isinstance(error, UnicodeDecodeError):
@@ -79,12 +79,12 @@ def in_words(error: Exception) -> str:
     return escape(str(error), 120)
 
 
-def malformed(name: str, detail: str) -> SidecarFact:
+def malformed_file(name: str, detail: str) -> SidecarFact:
     """Return the fact that a file cannot be read."""
     return SidecarFact(escape(name), "malformed", detail)
 
 
-def compare(
+def compare_counts(
     name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]
 ) -> list[SidecarFact]:
     """Return a fact if a file's sample counts differ from those of the shards.
@@ -96,7 +96,7 @@ def compare(
         base = os.path.basename(shard.url)
         if base in counts and not shard.error and counts[base] != shard.samples:
             wrong.append(f"{escape(base)}: {_count_text(counts[base])} instead of {shard.samples}")
-    return stale(name, wrong)
+    return stale_file(name, wrong)
 
 
 def _count_text(count: int | None) -> str:
@@ -104,7 +104,7 @@ def _count_text(count: int | None) -> str:
     return "no number" if count is None else escape(str(count), 30)
 
 
-def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
+def nonexistent_shards(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     """Return a fact if a file lists local shards that do not exist.
 
     Shards are listed by path, or relative to the set of the file.
@@ -114,7 +114,7 @@ def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     if not absent:
         return []
     verb = "is" if len(absent) == 1 else "are"
-    detail = f"{some(absent)}, which {verb} not there"
+    detail = f"{first_names(absent)}, which {verb} not there"
     return [SidecarFact(escape(name), "gone", detail, len(absent))]
 
 
@@ -125,7 +125,7 @@ def _is_missing(folder: str, name: str) -> bool:
     return not os.path.lexists(os.path.join(folder, name))
 
 
-def written_by(
+def with_index_options(
     facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str
 ) -> list[SidecarFact]:
     """Return facts with the ``wdsflow index`` options that write their files again.
@@ -135,13 +135,13 @@ def written_by(
     return [replace(fact, folder=folder, files=tuple(files), kinds=kinds) for fact in facts]
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """Return the first names in words."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(escape(name) for name in names[:_SHOWN]) + more
 
 
-def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
+def stale_file(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
     """Return a fact about a file and its differences from the shards, if there are any."""
     if not wrong:
         return []
@@ -149,7 +149,7 @@ def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
     return [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))]
 
 
-def unlisted(
+def unlisted_shards(
     name: str, listed: Collection[str], shards: Sequence[ShardEvidence]
 ) -> list[SidecarFact]:
     """Return a fact if a file does not list all shards by base name.
@@ -162,10 +162,12 @@ def unlisted(
     absent = [base for base in bases if base not in listed]
     if not absent:
         return []
-    return [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))]
+    return [
+        SidecarFact(escape(name), "missing", f"does not list {first_names(absent)}", len(absent))
+    ]
 
 
-def whole(value: object) -> int | None:
+def int_or_none(value: object) -> int | None:
     """Return a count by ``int()``, None if that raises."""
     try:
         return int(value)  # type: ignore[call-overload, no-any-return]

@@ -15,12 +15,12 @@ from .base import (
     Fate,
     Reader,
     Sample,
+    fate_of_incomplete,
     first_of,
     is_marked_bad,
-    lacking,
 )
 from .open_clip.versions import Buffers, epoch_order
-from .url_schemes import unopened_by_webdataset_02
+from .url_schemes import why_not_opened_by_webdataset_02
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
 
 _IMAGES = ("jpg", "png", "webp")
@@ -57,9 +57,9 @@ class Timm(Reader):
     pairs_with = "label"
     aliases: ClassVar[Mapping[str, str]] = {"jpeg": "jpg", "label": _LABEL, "class": _LABEL}
 
-    def unreached(self, url: Shard) -> str:
+    def why_not_opened(self, url: Shard) -> str:
         """Return why webdataset 0.2 has no handler for a url."""
-        return unopened_by_webdataset_02(url)
+        return why_not_opened_by_webdataset_02(url)
 
     def image_fields(self) -> tuple[str, ...]:
         """Return timm's default ``input_key``."""
@@ -85,7 +85,7 @@ class Timm(Reader):
         image = first_of(_IMAGES, sample)
         label = sample.get(_LABEL)
         if image is None or label is None:
-            return lacking(image, label, pairs_with=self.pairs_with)
+            return fate_of_incomplete(image, label, pairs_with=self.pairs_with)
         if label.status in OTHER_TROUBLE:
             return Fate("dropped", "decode", "bad-label", label.suffix)
         if image.status in IMAGE_TROUBLE:

@@ -12,10 +12,10 @@ SCHEMES_02 = frozenset("pipe http https ais sftp ftps scp gs htgs".split())
 SCHEMES_1 = SCHEMES_02 | {"hf"}
 
 
-def unopened_by_webdataset_02(url: Shard) -> str:
+def why_not_opened_by_webdataset_02(url: Shard) -> str:
     """Return why webdataset 0.2 cannot open a shard by its url; "" if it can.
 
-    >>> unopened_by_webdataset_02(Shard.url("s3://bucket/0.tar"))
+    >>> why_not_opened_by_webdataset_02(Shard.url("s3://bucket/0.tar"))
     'webdataset opens no s3: urls'
     """
     if why := _no_handler(url, SCHEMES_02):
@@ -26,7 +26,7 @@ def unopened_by_webdataset_02(url: Shard) -> str:
     return ""
 
 
-def unopened_by_webdataset_1(url: Shard) -> str:
+def why_not_opened_by_webdataset_1(url: Shard) -> str:
     """Return why webdataset 1.x cannot open a shard by its url; "" if it can."""
     return _no_handler(url, SCHEMES_1)
 

@@ -56,7 +56,7 @@ def extension_of(suffix: str) -> str:
     return _TO_LAST_DOT.sub("", key.removesuffix(".gz"))
 
 
-def refused(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) -> bool:
+def decoding_raises(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) -> bool:
     """Return whether decoding one field raises.
 
     Args:
@@ -92,7 +92,7 @@ def reason_for(part: Part, image: Part | None, caption: str) -> str:
     return "bad-caption" if part.suffix == caption else "bad-field"
 
 
-def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
+def why_not_trainable(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
     """Return why OpenCLIP 3.3 would not train on a sample; "" if it would.
 
     Args:

@@ -15,13 +15,13 @@ from .base import (
     Fate,
     Reader,
     Sample,
+    fate_of_incomplete,
     first_of,
     first_repeat,
     is_marked_bad,
-    lacking,
 )
-from .url_schemes import unopened_by_webdataset_02, unopened_by_webdataset_1
-from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
+from .url_schemes import why_not_opened_by_webdataset_02, why_not_opened_by_webdataset_1
+from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, decoding_raises, reason_for
 
 _CAPTION = "txt"
 
@@ -51,9 +51,9 @@ class WebDataset1(Reader):
     # Set with the first member of a sample from a local file.
     path_field: ClassVar[str] = LOCAL_PATH
 
-    def unreached(self, url: Shard) -> str:
+    def why_not_opened(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""
-        return unopened_by_webdataset_1(url)
+        return why_not_opened_by_webdataset_1(url)
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -73,10 +73,12 @@ class WebDataset1(Reader):
         for part in sample.values():
             if part.suffix.startswith("__"):
                 continue
-            if refused(part, self.decoded, loads_arrays=self.loads_arrays):
+            if decoding_raises(part, self.decoded, loads_arrays=self.loads_arrays):
                 return Fate("crash", "decode", reason_for(part, image, _CAPTION), part.suffix)
         return (
-            USABLE if image and _CAPTION in sample else lacking(image, _CAPTION in sample, "crash")
+            USABLE
+            if image and _CAPTION in sample
+            else fate_of_incomplete(image, _CAPTION in sample, "crash")
         )
 
 
@@ -103,6 +105,6 @@ class WebDataset02(WebDataset1):
     # No other field is set.
     path_field = URL
 
-    def unreached(self, url: Shard) -> str:
+    def why_not_opened(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""
-        return unopened_by_webdataset_02(url)
+        return why_not_opened_by_webdataset_02(url)

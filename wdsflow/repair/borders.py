@@ -14,12 +14,12 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
 
-from .dotted_names import cut
+from .dotted_names import split_base_name
 
 # Limits of what moves from one shard to another.
 _MOST_BYTES = 1 << 30
 _MOST_MEMBERS = 64
-_BY_STEM = Grouping(cut, frozenset(("file", "sparse", "link", "directory", "special")))
+_BY_STEM = Grouping(split_base_name, frozenset(("file", "sparse", "link", "directory", "special")))
 
 
 class HalfRun(NamedTuple):
@@ -31,7 +31,7 @@ class HalfRun(NamedTuple):
     @property
     def fields(self) -> set[str]:
         """Field names, in lower case."""
-        return {cut(member.name)[1].lower() for member in self.members}
+        return {split_base_name(member.name)[1].lower() for member in self.members}
 
     @property
     def is_small(self) -> bool:
@@ -56,7 +56,7 @@ class Borders:
 UNMOVED = Borders()
 
 
-def borders(urls: Sequence[Shard]) -> dict[int, Borders]:
+def moves_across_borders(urls: Sequence[Shard]) -> dict[int, Borders]:
     """Return the members to move across the borders of shards, by index in ``urls``.
 
     Shards without moves are omitted.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .dotted_names import DottedNames, cut
+from .dotted_names import DottedNames, split_base_name
 from .joined_folders import PathParts, join_folders
-from .junk_names import is_document, junk, mark_documents, path_parts, without_junk
+from .junk_names import is_document, junk_reason, mark_documents, path_parts, without_junk
 
 # controls, bytes that are not UTF-8, line separators
 _UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -84,7 +84,7 @@ def tidy_names(names: Sequence[str]) -> TidyNames:
 
 def _are_tidy(names: Sequence[str]) -> bool:
     """Return whether all names are plain ones in one folder: a fast check for the common case."""
-    if not names or junk(names[0]):
+    if not names or junk_reason(names[0]):
         return False
     folder = names[0].rpartition("/")[0]
     if folder != _safe("/".join(path_parts(folder))):
@@ -125,7 +125,7 @@ def _round(names: list[str], origins: list[int], fixed: Counter[str]) -> list[st
     samples: list[NamedSample] = []
     fields: list[str] = []
     for origin, before, (folder, base) in zip(origins, paths, joined, strict=True):
-        key, name = dotted.split(folder, base) if dotted else cut(base)
+        key, name = dotted.split(folder, base) if dotted else split_base_name(base)
         samples.append(NamedSample(origin, folder, key))
         fields.append(_safe(name.lower()))
         fixed["folders joined"] += before.folder != folder

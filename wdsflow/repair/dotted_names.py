@@ -35,10 +35,10 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 Stem = tuple[str, str]
 
 
-def cut(base: str) -> tuple[str, str]:
+def split_base_name(base: str) -> tuple[str, str]:
     """Split a base name at its last dot, or at the one before it if the last part is a compression.
 
-    >>> cut("a.b.jpg"), cut("a.txt.gz")
+    >>> split_base_name("a.b.jpg"), split_base_name("a.txt.gz")
     (('a.b', 'jpg'), ('a', 'txt.gz'))
     """
     stem, _, extension = base.rpartition(".")
@@ -65,7 +65,7 @@ class DottedNames:
         self._types: dict[Stem, set[str]] = defaultdict(set)
         dotted: set[Stem] = set()
         for folder, base in bases:
-            stem, extension = cut(base)
+            stem, extension = split_base_name(base)
             self._types[folder, stem].add(extension.lower())
             if "." in stem:
                 dotted.add((folder, stem))
@@ -106,7 +106,7 @@ class DottedNames:
 
     def split(self, folder: str, base: str) -> tuple[str, str]:
         """Return ``(key, field)`` of a base name that has a dot; the key may still have dots."""
-        stem, extension = cut(base)
+        stem, extension = split_base_name(base)
         key, inner = self._resolve(folder, stem)
         return key, f"{inner}.{extension}" if inner else extension
 

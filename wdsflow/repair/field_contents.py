@@ -1,11 +1,11 @@
 """The contents of single fields: whether readers decode them, and the format of images."""
 
 from wdsflow.images.image_header import read_header
-from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, refused
+from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, decoding_raises
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.text_content import look_at_json, look_at_text
+from wdsflow.scan.content.text_content import decode_json, decode_text
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import EMPTY
 
@@ -39,7 +39,7 @@ def decodes(name: str, data: bytes) -> bool:
 
 def is_refused(part: Part) -> bool:
     """Return whether OpenCLIP 3.3 does not decode a field."""
-    return refused(part, _DECODED)
+    return decoding_raises(part, _DECODED)
 
 
 def _status(name: str, data: bytes) -> str:
@@ -49,9 +49,9 @@ def _status(name: str, data: bytes) -> str:
     if kind == "image":
         return decode_image(data, 0)[0]
     if kind == "text":
-        return look_at_text(data)[0]
+        return decode_text(data)[0]
     if kind == "json":
-        return look_at_json(data, ())[0]
+        return decode_json(data, ())[0]
     return decode_other(kind, name, data)[0]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 
-from .dotted_names import cut
-from .junk_names import junk
+from .dotted_names import split_base_name
+from .junk_names import junk_reason
 
 
 def name_images(names: Sequence[str], field_of: Callable[[int], str]) -> list[str]:
@@ -25,8 +25,8 @@ def name_images(names: Sequence[str], field_of: Callable[[int], str]) -> list[st
     # path without extension -> extensions
     extensions: dict[str, set[str]] = defaultdict(set)
     for name in names:
-        if not junk(name):
-            stem, extension = cut(posixpath.normpath(name))
+        if not junk_reason(name):
+            stem, extension = split_base_name(posixpath.normpath(name))
             extensions[stem].add(extension.lower())
     named: list[str] = []
     for index, name in enumerate(names):
@@ -42,4 +42,7 @@ def _is_bare(name: str) -> bool:
 
     The ".v1" of "photo.v1" next to "photo.v1.txt" is a part of its key.
     """
-    return junk(name) in ("no-extension", "") and cut(name)[1].lower() not in IMAGE_EXTENSIONS
+    return (
+        junk_reason(name) in ("no-extension", "")
+        and split_base_name(name)[1].lower() not in IMAGE_EXTENSIONS
+    )

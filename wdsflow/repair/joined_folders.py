@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .dotted_names import cut
+from .dotted_names import split_base_name
 
 # Indexes of the levels of a folder, in the order in which they are tried.
 _LAST, _FIRST = -1, 0
@@ -85,7 +85,7 @@ def _contents(paths: Iterable[PathParts], folders: set[str]) -> dict[str, _Folde
     contents = {folder: _FolderContents() for folder in folders}
     for folder, base in paths:
         if folder in contents:
-            _, extension = cut(base)
+            _, extension = split_base_name(base)
             key, _, _ = base.partition(".")
             contents[folder].fields.add(extension.lower())
             contents[folder].keys.add(key)

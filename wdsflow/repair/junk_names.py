@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta, split_name
 
-from .dotted_names import cut
+from .dotted_names import split_base_name
 
 _SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _DOCUMENTS = frozenset(
@@ -24,10 +24,10 @@ def path_parts(name: str) -> list[str]:
     return [part for part in name.split("/") if part not in ("", ".", "..")]
 
 
-def junk(name: str) -> str:
+def junk_reason(name: str) -> str:
     """Return why a member belongs to no sample; empty if it may belong to one.
 
-    >>> junk("d/._a.jpg"), junk("README"), junk("./a.jpg")
+    >>> junk_reason("d/._a.jpg"), junk_reason("README"), junk_reason("./a.jpg")
     ('appledouble', 'no-extension', '')
     """
     parts = path_parts(name)
@@ -73,7 +73,7 @@ def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
     >>> without_junk(["000001/.jpg", "000001/.txt", "d/.jpg"])
     (['', '', 'hidden'], ['000001.jpg', '000001.txt', 'd/.jpg'])
     """
-    reasons = [junk(name) for name in names]
+    reasons = [junk_reason(name) for name in names]
     # The members that some readers train on, by their index: the keys, and the fields of each key.
     keys: dict[int, str] = {}
     fields: dict[str, set[str]] = defaultdict(set)
@@ -111,7 +111,7 @@ def mark_documents(names: Sequence[str], origins: Sequence[int], reasons: list[s
         base = name.rpartition("/")[2]
         if reasons[index] or not is_document(base.partition(".")[0]):
             continue
-        stem, extension = cut("/".join(path_parts(name)))
+        stem, extension = split_base_name("/".join(path_parts(name)))
         sample = origins[index], stem
         documents[index] = sample
         fields[sample].add(extension.lower())

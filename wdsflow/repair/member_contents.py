@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 _LINK_HEADERS = 64 << 10
 
 
-def contents(source: Source, member: Member, start: int = 0, size: int = sys.maxsize) -> bytes:
+def read_contents(source: Source, member: Member, start: int = 0, size: int = sys.maxsize) -> bytes:
     """Return up to ``size`` bytes of a member from ``start`` on.
 
     Raises SourceChangedError if the source ends early.
@@ -24,7 +24,7 @@ def contents(source: Source, member: Member, start: int = 0, size: int = sys.max
     return source.exactly(member.data + start, max(0, min(size, member.size - start)))
 
 
-def contents_of(source: Source) -> ContentReader:
+def content_reader(source: Source) -> ContentReader:
     """Return functions that read the members of a source."""
     digests: dict[int, bytes] = {}
 
@@ -37,7 +37,7 @@ def contents_of(source: Source) -> ContentReader:
         return digests[member.data]
 
     def field_decodes(name: str, member: Member) -> bool:
-        return member.size > MOST_DECODED or decodes(name, contents(source, member))
+        return member.size > MOST_DECODED or decodes(name, read_contents(source, member))
 
     return ContentReader(link_target, digest, field_decodes)
 
@@ -47,7 +47,7 @@ def _digest(source: Source, member: Member) -> bytes:
 
     digest = xxh3_128()
     for start in range(0, member.size, _CHUNK):
-        digest.update(contents(source, member, start, _CHUNK))
+        digest.update(read_contents(source, member, start, _CHUNK))
     return digest.digest()
 
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from wdsflow.scan.naming import CAPTIONS
 from wdsflow.scan.naming import IMAGES as IMAGE_NAMES
 
-from .dotted_names import cut
+from .dotted_names import split_base_name
 from .joined_folders import PathParts, join_folders
-from .junk_names import junk, path_parts
+from .junk_names import junk_reason, path_parts
 
 IMAGES = frozenset(IMAGE_NAMES)
 TEXTS = frozenset(CAPTIONS)
@@ -111,8 +111,13 @@ def _renamed(members: Sequence[MemberName], texts: frozenset[str]) -> dict[int, 
     """Return the new names by the first scheme that fits, if these are the extensions of texts."""
     members = [replace(member, texts=texts) for member in members]
     shard = ShardNames(members, _without_partner(members))
-    for scheme in (full_image_name, words_for_fields, folder_as_key, upper_and_lower_case):
-        renamed = _accepted(_with_companions(scheme(shard), members), shard)
+    for scheme in (
+        pair_by_image_name,
+        pair_without_field_words,
+        pair_by_folder,
+        pair_ignoring_case,
+    ):
+        renamed = _evident_names(_with_companions(scheme(shard), members), shard)
         if renamed:
             return renamed
     return {}
@@ -138,20 +143,20 @@ def without_spaces(names: Sequence[str]) -> list[str]:
     return stripped
 
 
-def full_image_name(names: ShardNames) -> dict[int, Target]:
+def pair_by_image_name(names: ShardNames) -> dict[int, Target]:
     """The text has the whole name of the image: ``1.jpg`` and ``1.jpg.txt``."""
     targets: dict[int, Target] = {}
     for member in names.unpaired:
         if member.is_image:
             targets[member.index] = Target(member.folder, member.stem)
             continue
-        stem, extension = cut(member.stem)
+        stem, extension = split_base_name(member.stem)
         if extension.lower() in IMAGES:
             targets[member.index] = Target(member.folder, stem)
     return targets
 
 
-def words_for_fields(names: ShardNames) -> dict[int, Target]:
+def pair_without_field_words(names: ShardNames) -> dict[int, Target]:
     """Return targets without words that tell what a file is.
 
     Examples are ``1_image.jpg`` and ``1_caption.txt``, ``img1.jpg`` and ``1.txt``.
@@ -186,7 +191,7 @@ def _without_word(stem: str, words: frozenset[str]) -> str:
     return stem
 
 
-def folder_as_key(names: ShardNames) -> dict[int, Target]:
+def pair_by_folder(names: ShardNames) -> dict[int, Target]:
     """Each sample has a folder: ``1/image.jpg`` and ``1/caption.txt``."""
     unpaired = {member.index for member in names.unpaired}
     # A folder that holds samples is not that of one sample.
@@ -202,7 +207,7 @@ def folder_as_key(names: ShardNames) -> dict[int, Target]:
     return targets
 
 
-def upper_and_lower_case(names: ShardNames) -> dict[int, Target]:
+def pair_ignoring_case(names: ShardNames) -> dict[int, Target]:
     """The names differ in case only: ``IMG_1.jpg`` and ``img_1.txt``."""
     targets: dict[int, Target] = {}
     by_lower = {
@@ -225,14 +230,14 @@ def _members(names: Sequence[str]) -> list[MemberName]:
     indexes: list[int] = []
     paths: list[PathParts] = []
     for index, name in enumerate(names):
-        if junk(name):
+        if junk_reason(name):
             continue
         folder, _, base = "/".join(path_parts(name)).rpartition("/")
         indexes.append(index)
         paths.append(PathParts(folder, base))
     members: list[MemberName] = []
     for index, (folder, base) in zip(indexes, join_folders(paths), strict=True):
-        stem, extension = cut(base)
+        stem, extension = split_base_name(base)
         members.append(MemberName(index, folder, stem, extension))
     return members
 
@@ -268,7 +273,7 @@ def _with_companions(
     return {**companions, **targets}
 
 
-def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
+def _evident_names(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
     """Return the new names that a scheme gives.
 
     Empty if it does not pair nearly all members without doubt.
@@ -286,7 +291,7 @@ def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
         if with_that_key < key_counts[target]:
             # Other members have the key.
             continue
-        names = _names_in(target, group)
+        names = _names_of_sample(target, group)
         pairs += bool(names)
         renamed.update(names)
     images = sum(member.is_image for member in shard.unpaired)
@@ -296,7 +301,7 @@ def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
     return renamed if is_evident else {}
 
 
-def _names_in(target: Target, group: Sequence[MemberName]) -> dict[int, str]:
+def _names_of_sample(target: Target, group: Sequence[MemberName]) -> dict[int, str]:
     """Return the names of the members of one sample; none if they cannot be one."""
     images = [member for member in group if member.is_image]
     if len(images) > 1:

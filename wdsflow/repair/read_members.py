@@ -16,7 +16,7 @@ _HARMLESS = frozenset({"tar.huge-member"})
 
 
 @dataclass
-class ReadShard:
+class ReadableMembers:
     """The members of a tar that are readable whole.
 
     Attributes:
@@ -31,7 +31,7 @@ class ReadShard:
     is_intact: bool = False
 
 
-def read_members(source: Source, report: ShardRepair) -> ReadShard:
+def read_members(source: Source, report: ShardRepair) -> ReadableMembers:
     """List the members that are completely readable, and number concatenated archives."""
     reader = _MemberReader(source)
     walk = Walk(source)
@@ -63,7 +63,7 @@ class _MemberReader:
     """
 
     def __init__(self, source: Source) -> None:
-        self.shard = ReadShard()
+        self.shard = ReadableMembers()
         self.recovered = 0
         self.gaps = 0
         self._source = source

@@ -46,7 +46,7 @@ class RegroupedShard:
     renamed_key: str = ""
 
 
-class _Kept(NamedTuple):
+class _SampleMember(NamedTuple):
     """A member that may belong to a sample."""
 
     # Members with the same number follow each other for readers, and have one key; None for those
@@ -92,7 +92,7 @@ def regroup(
     shard = RegroupedShard([])
     runs = reader_runs(members, archives)
     targets = _resolve_links(members, contents.target_of)
-    kept: list[_Kept] = []
+    kept: list[_SampleMember] = []
     links = 0
     for index, member in enumerate(members):
         target = targets[index]
@@ -100,7 +100,7 @@ def regroup(
             shard.dropped[target] += 1
             continue
         links += member.kind == "link"
-        kept.append(_Kept(runs[index], archives[index], names[index], target))
+        kept.append(_SampleMember(runs[index], archives[index], names[index], target))
     if links:
         shard.fixed["links replaced by their targets"] = links
     tidy = tidy_names([member.name for member in kept])
@@ -164,13 +164,15 @@ def _resolve_links(
     return [follow(member) for member in members]
 
 
-def _is_first_left_out(kept: Sequence[_Kept], tidy: TidyNames) -> bool:
+def _is_first_left_out(kept: Sequence[_SampleMember], tidy: TidyNames) -> bool:
     """Return whether readers took members that are left out for the first sample of the shard."""
     names = [name for member, name in zip(kept, tidy.names, strict=True) if member.run == 0]
     return bool(names) and all(name is None for name in names)
 
 
-def _segments(kept: Sequence[_Kept], tidy: TidyNames, shard: RegroupedShard) -> list[Segment]:
+def _segments(
+    kept: Sequence[_SampleMember], tidy: TidyNames, shard: RegroupedShard
+) -> list[Segment]:
     """Cut the members into segments, each of which a reader could take for one sample."""
     shard.fixed += tidy.fixed
     segments: list[Segment] = []

@@ -14,7 +14,7 @@ from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 
-from .borders import UNMOVED, borders
+from .borders import UNMOVED, moves_across_borders
 from .repair_options import RepairOptions
 from .repair_record import RepairRecord
 from .repair_report import RepairReport, ShardRepair
@@ -86,7 +86,7 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
 
 def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterator[RepairJob]:
     paths = output_paths(urls, folder)
-    moved = borders(urls)
+    moved = moves_across_borders(urls)
     for index, url in enumerate(urls):
         yield RepairJob(
             url,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wdsflow.images.image_header import HEAD
-from wdsflow.readers.wanted_fields import CAPTION, trouble
+from wdsflow.readers.wanted_fields import CAPTION, why_not_trainable
 from wdsflow.scan.content.caption_encoding import decode_caption, is_utf8
 from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
@@ -15,7 +15,7 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.members import Member
 
 from .field_contents import MOST_DECODED, decodes, image_field
-from .member_contents import contents
+from .member_contents import read_contents
 from .regroup import RegroupedSample
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
@@ -79,7 +79,7 @@ class SampleFixer:
         """Return contents of a field, or a part of them. Raises OSError."""
         if field.data is not None or field.member is None:
             return (field.data or b"")[start : start + size]
-        return contents(self._source, field.member, start, size)
+        return read_contents(self._source, field.member, start, size)
 
     def _with_image(self, fields: list[Field]) -> list[Field]:
         """Give the only image of a sample without one for readers the name that they look for."""
@@ -209,7 +209,7 @@ class SampleFixer:
             return ""
         by_name = {field.name: field for field in fields}
         sizes = {field.name: field.size for field in fields}
-        reason = trouble(sizes, lambda name: self.read(by_name[name]))
+        reason = why_not_trainable(sizes, lambda name: self.read(by_name[name]))
         if reason:
             self._report.applied["--drop-bad"] += 1
         return reason

@@ -13,7 +13,7 @@ from wdsflow.shards.tar.members import Member
 from .borders import Borders, first_members
 from .field_contents import image_field
 from .image_names import name_images
-from .member_contents import contents, contents_of
+from .member_contents import content_reader, read_contents
 from .pairing import pair_names
 from .read_members import read_members
 from .regroup import RegroupedShard, regroup
@@ -68,7 +68,7 @@ def read_samples(
         report.fixed["members taken from the next shard"] += count
         is_valid_tar = False
     names = _names(source, members, plan, report)
-    regrouped = regroup(members, archives, contents_of(source), names)
+    regrouped = regroup(members, archives, content_reader(source), names)
     report.samples = len(regrouped.samples)
     report.dropped += regrouped.dropped
     report.fixed += regrouped.fixed
@@ -93,7 +93,7 @@ def _names(
             member = members[index]
             if member.kind != "file":
                 return ""
-            return image_field(contents(source, member, 0, HEAD))
+            return image_field(read_contents(source, member, 0, HEAD))
 
         named = name_images(names, field_of)
         report.applied["--name-images"] += _differences(names, named)

@@ -30,7 +30,7 @@ _MOST_NAMES = 200
 _TELLING = 4
 
 
-def note_names(shard: ShardEvidence, tree: object) -> None:
+def add_json_names(shard: ShardEvidence, tree: object) -> None:
     """Add the names in the json of a sample to ``shard.json_keys``; only an object has some."""
     for name, text, _ in texts_in(tree) if isinstance(tree, dict) else ():
         if name not in shard.json_keys and len(shard.json_keys) >= _MOST_NAMES:

@@ -8,14 +8,14 @@ from wdsflow.scan.content.arrays import NPY_START, npy_is_valid, npy_rank
 from wdsflow.scan.content.caption_encoding import EncodingGuess
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import MOST_VALUE, ColumnCheck, Kind
-from wdsflow.scan.content.media_content import media_notes
+from wdsflow.scan.content.media_content import media_notes_and_format
 from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.text_content import look_at_text
+from wdsflow.scan.content.text_content import decode_text
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .column_status import status_in_column
 from .evidence import FieldCount, ScanOptions, ShardEvidence
-from .frequent import Frequent
+from .frequent import FrequentValues
 from .image_scan import ImageScanner
 from .json_scan import JsonScanner
 from .member_contents import MemberNotes, Read, read_all
@@ -57,7 +57,7 @@ class ContentScanner:
         self.notes = MemberNotes(shard.tallies)
         self.images = ImageScanner(shard, options, self.notes)
         self.json = JsonScanner(shard, options, self.notes)
-        self.captions: Frequent[str] = Frequent(16)
+        self.captions: FrequentValues[str] = FrequentValues(16)
         # The open run has an image that trains.
         self.run_has_image = False
 
@@ -92,7 +92,7 @@ class ContentScanner:
         if kind == "opaque":
             return EMPTY if not size and lower == _BAD_MARK else OPAQUE
         if kind == "media":
-            notes, detail = media_notes(lower, size, read)
+            notes, detail = media_notes_and_format(lower, size, read)
             self.notes.add(notes, f"{lower}: {detail}" if detail else lower)
             # Readers leave it as bytes.
             return OPAQUE
@@ -120,7 +120,7 @@ class ContentScanner:
         data = read_all(size, read)
         if data is None:
             return SUSPECT
-        status, notes, text = look_at_text(data)
+        status, notes, text = decode_text(data)
         if lower == "txt":
             self._count_caption(status, text, data)
         if notes:

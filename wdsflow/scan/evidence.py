@@ -228,7 +228,9 @@ class ShardEvidence:
 
         Also true if all members are in a folder __MACOSX, whose keys are not counted.
         """
-        joined = (len(run.shape) > 1 and not run.key.endswith("/") for run in self.runs.counted())
+        joined = (
+            len(run.shape) > 1 and not run.key.endswith("/") for run in self.runs.shape_counts()
+        )
         return bool(self.samples) or any(joined)
 
     @property

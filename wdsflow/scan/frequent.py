@@ -10,13 +10,13 @@ T = TypeVar("T", bound=Hashable)
 _BLOCK = 4096
 
 
-class Frequent(Generic[T]):
+class FrequentValues(Generic[T]):
     """Values that make up more than 1/(size + 1) of a stream, with lower bounds of their counts.
 
     Misra and Gries, "Finding repeated elements", Science of Computer Programming 2 (1982), merged
     in blocks as in Agarwal and others, "Mergeable summaries", ACM TODS 38 (2013).
 
-    >>> frequent = Frequent(2)
+    >>> frequent = FrequentValues(2)
     >>> for value in "aabacaa":
     ...     frequent.add(value)
     >>> frequent.counts()

@@ -9,12 +9,12 @@ from wdsflow.scan.content.image_end import ends_early, has_end
 from wdsflow.scan.content.image_header_notes import (
     header_status,
     image_notes,
-    is_told_by_header,
+    is_decodable_by_header,
     with_cause,
 )
 
 from .evidence import FieldCount, ScanOptions, ShardEvidence
-from .frequent import Frequent
+from .frequent import FrequentValues
 from .member_contents import MemberNotes, Read, read_all
 from .statuses import BIG, OK, SUSPECT
 
@@ -42,7 +42,7 @@ class ImageScanner:
         self.notes = notes
         self.full = options.level == "full"
         self.max_image_pixels = options.max_image_pixels
-        self.frequent: Frequent[int] = Frequent(16)
+        self.frequent: FrequentValues[int] = FrequentValues(16)
         # The smallest ones, and some that are not compared yet.
         self.hashes: set[int] = set()
 
@@ -63,7 +63,7 @@ class ImageScanner:
         status = header_status(header, size, self.max_image_pixels)
         # Decoding takes long. An image that would be reported as cut, or that its header does not
         # judge, is worth it.
-        is_open = status in _DECODABLE and (early or not is_told_by_header(header))
+        is_open = status in _DECODABLE and (early or not is_decodable_by_header(header))
         if self.full or is_open:
             data = read_all(size, read)
             if data is None:

@@ -38,12 +38,12 @@ class ImageOrder(NamedTuple):
     files: tuple[str, ...]
 
 
-def interleaved(value: dict[str, object]) -> ImageOrder | None:
+def image_order(value: dict[str, object]) -> ImageOrder | None:
     r"""Return the order of images among texts by a json object; None for any other object.
 
-    >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
+    >>> image_order({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
     ImageOrder(flavour='llava', images=1, files=('a.jpg',))
-    >>> interleaved({"images": ["a.jpg"], "caption": "two of <image>"}) is None
+    >>> image_order({"images": ["a.jpg"], "caption": "two of <image>"}) is None
     True
     """
     for flavour, name, role, content in _CONVERSATIONS:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from wdsflow.scan.content.fitting import ColumnCheck
-from wdsflow.scan.content.text_content import look_at_json, texts_in
+from wdsflow.scan.content.text_content import decode_json, texts_in
 
 from .column_status import status_in_column
 from .evidence import JsonKey, ScanOptions, ShardEvidence
-from .interleaved import InterleavedCount, interleaved
+from .interleaved import InterleavedCount, image_order
 from .member_contents import MemberNotes, Read, read_all
 from .shapes import Part, Shape
 from .statuses import BAD, SUSPECT
@@ -49,11 +49,11 @@ class JsonScanner:
         data = read_all(size, read) if size <= _MOST else None
         if data is None:
             return SUSPECT
-        status, notes, value = look_at_json(data, self.caption_names, nested=self.nested)
+        status, notes, value = decode_json(data, self.caption_names, nested=self.nested)
         if notes:
             self.notes.add(notes)
         if column is not None and status != BAD:
-            surely_fits = value is not None and column.surely_takes(value)
+            surely_fits = value is not None and column.certainly_fits(value)
             if not surely_fits:
                 status = status_in_column(column, status, data, self.notes)
         if value:
@@ -72,7 +72,7 @@ class JsonScanner:
             or "texts" in value
         ):
             return
-        order = interleaved(value)
+        order = image_order(value)
         if order is None:
             return
         if self.interleaved is None:

@@ -82,7 +82,7 @@ class _LayoutCount:
         self.flavours.update(shard.interleaved)
         self.numbered = self.numbered or shard.numbered
         dotted = shard.tally("name.dotted").count > 0
-        for item in shard.runs.counted():
+        for item in shard.runs.shape_counts():
             self._add_shape(item, dotted=dotted)
 
     def _add_shape(self, item: ShapeCount, *, dotted: bool) -> None:

@@ -38,7 +38,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 Note = Callable[[str], Tally]
 
 
-def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
+def note_unusual_name(name: str, key: str | None, offset: int, note: Note) -> None:
     """Count everything that is unusual about one member's full name."""
     base = name.rpartition("/")[2]
     if name.startswith("/"):

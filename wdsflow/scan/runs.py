@@ -113,7 +113,7 @@ def is_junk_run(key: str, shape: Shape) -> bool:
     return all(is_junk(key, part.suffix) for part in shape)
 
 
-def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
+def count_merged_samples(shape: Shape, is_wild: Callable[[str], bool]) -> int:
     """Return how many additional samples a run contains, merged because of dots in base names.
 
     ``img.v1.jpg``, ``img.v1.txt`` and ``img.v2.jpg`` are one run with the key ``img``, and were two

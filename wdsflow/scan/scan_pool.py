@@ -31,7 +31,7 @@ class ScanTask(NamedTuple):
     number: int
     url: Shard
     options: ScanOptions
-    how: ScanOne = scan_shard
+    scan: ScanOne = scan_shard
 
     def without(self, sample: int) -> "ScanTask":
         """Return the same task: a scan does not report its position."""
@@ -44,7 +44,7 @@ def scan_shards(
     jobs: int | None = None,
     progress: Progress | None = None,
     *,
-    how: Sequence[ScanOne] | None = None,
+    scan_functions: Sequence[ScanOne] | None = None,
     engine: EngineName = "local",
     address: str | None = None,
 ) -> list[ShardEvidence]:
@@ -56,8 +56,8 @@ def scan_shards(
         jobs: processes; None takes one for each core this process may use, two for each if shards
             are remote, or none where they would not pay; 1 scans in this process.
         progress: called in this process after each shard.
-        how: a function for each shard in place of ``scan_shard``; other processes must be able to
-            import it.
+        scan_functions: one for each shard, in place of ``scan_shard``; other processes must be able
+            to import it.
         engine: "local" or "ray".
         address: of the cluster.
 
@@ -66,7 +66,7 @@ def scan_shards(
         OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this
             machine.
     """
-    functions = how or [scan_shard] * len(urls)
+    functions = scan_functions or [scan_shard] * len(urls)
     tasks = []
     for number, (url, function) in enumerate(zip(urls, functions, strict=True)):
         tasks.append(ScanTask(number, url, options, function))
@@ -80,7 +80,7 @@ def scan_shards(
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
             shard = answer
             if isinstance(answer, WorkerFailure):
-                shard = _lost_shard(task.url, answer)
+                shard = _evidence_of_lost_shard(task.url, answer)
             results[task.number] = shard
             if progress is not None:
                 progress(shard)
@@ -89,7 +89,7 @@ def scan_shards(
 
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     """Scan a shard in a worker process."""
-    return task.how(task.url, task.options)
+    return task.scan(task.url, task.options)
 
 
 def _on_ray(
@@ -121,7 +121,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     return LocalEngine(scan_task, most)
 
 
-def _lost_shard(url: Shard, failure: WorkerFailure) -> ShardEvidence:
+def _evidence_of_lost_shard(url: Shard, failure: WorkerFailure) -> ShardEvidence:
     """Return the evidence of a shard whose process died.
 
     If the scan raised an exception instead, raises it again: it says nothing about the shard.

@@ -12,7 +12,7 @@ from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 from .content_scan import ContentScanner, EmptyContentScanner
 from .evidence import ScanOptions, ShardEvidence, Tally
 from .member_contents import Read
-from .naming import is_hidden, is_utf8, note_name
+from .naming import is_hidden, is_utf8, note_unusual_name
 from .runs import LONGEST_RUN, RunCollector
 from .shape_facts import note_shapes
 from .shapes import Part, Shape
@@ -236,7 +236,7 @@ class Scanner:
             return
         split = key_of(name)
         if split is None or not _is_plain(name, split[0]):
-            note_name(name, split[0] if split else split_name(name)[0], offset, self.note)
+            note_unusual_name(name, split[0] if split else split_name(name)[0], offset, self.note)
         self.prefixed += name.startswith("./")
         if split is None:
             if is_meta(name):

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from .evidence import ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
-from .runs import is_junk_run, merged
+from .runs import count_merged_samples, is_junk_run
 from .shapes import ShapeCount
 
 Note = Callable[[str], Tally]
@@ -16,7 +16,7 @@ def note_shapes(shard: ShardEvidence, note: Note) -> None:
 
     This is done once for each shape.
     """
-    runs = sorted(shard.runs.counted(), key=attrgetter("offset"))
+    runs = sorted(shard.runs.shape_counts(), key=attrgetter("offset"))
     counts: dict[str, int] = {}
     first_runs: dict[str, ShapeCount] = {}
     for run in runs:
@@ -39,7 +39,7 @@ def note_shapes(shard: ShardEvidence, note: Note) -> None:
         # Each of these names hides samples that readers merge.
         is_wild = frozenset(wild).__contains__
         for run in sample_runs:
-            shard.samples += run.count * merged(run.shape, is_wild)
+            shard.samples += run.count * count_merged_samples(run.shape, is_wild)
 
 
 def _has_numbered(run: ShapeCount) -> bool:

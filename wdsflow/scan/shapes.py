@@ -66,7 +66,7 @@ class Runs:
         """The last run, which may be the only one."""
         return self.tail or self.head
 
-    def counted(self, *, with_tail: bool = True) -> Iterator[ShapeCount]:
+    def shape_counts(self, *, with_tail: bool = True) -> Iterator[ShapeCount]:
         """Yield the shapes of the first run, of the runs between, and of the last run.
 
         The shape of the last run may also be among the others.
@@ -81,4 +81,4 @@ class Runs:
 
     def shapes(self) -> set[Shape]:
         """Return the distinct shapes."""
-        return {item.shape for item in self.counted()}
+        return {item.shape for item in self.shape_counts()}

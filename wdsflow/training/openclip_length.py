@@ -16,7 +16,7 @@ from pathlib import Path
 
 from open_clip_train import data as upstream
 
-from wdsflow.readers.sidecar_facts import in_words
+from wdsflow.readers.sidecar_facts import file_error_text
 from wdsflow.records.shard_counts import COUNTS
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import quote_path
@@ -108,7 +108,9 @@ def _stored_size(data: str, shards: int) -> float | None:
         _check_counts(folder)
         size = float(stored or 0)
     except _UNUSABLE as error:
-        reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
+        reason = (
+            f"it does not list {error}" if isinstance(error, KeyError) else file_error_text(error)
+        )
         _log.warning(
             "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --restart",
             os.path.join(folder, _file_at_fault(folder)),

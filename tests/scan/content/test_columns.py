@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
-from wdsflow.scan.content.fitting import ColumnCheck, UnknownColumns, infer, value_of
+from wdsflow.scan.content.fitting import ColumnCheck, UnknownColumns, infer_columns, value_of
 
 datasets = pytest.importorskip("datasets")
 features = pytest.importorskip("datasets.features.features")
@@ -74,9 +74,9 @@ def agree(first: list[Any], later: list[Any]) -> None:
     try:
         real = real_columns([{name: value} for value in first])
     except Exception:
-        assert infer("a.tar", rows).error
+        assert infer_columns("a.tar", rows).error
         return
-    columns = infer("a.tar", rows)
+    columns = infer_columns("a.tar", rows)
 
     assert not columns.error
     column = ColumnCheck(name, columns.kinds[name])
@@ -85,13 +85,13 @@ def agree(first: list[Any], later: list[Any]) -> None:
         parsed = parsed_fast(data) if name == "json" else None
         fits = encodes(real, {name: value})
         assert column.takes(data) == fits
-        assert fits or parsed is None or not column.surely_takes(parsed)
+        assert fits or parsed is None or not column.certainly_fits(parsed)
 
 
 def parsed_fast(data: bytes) -> Any:
-    from wdsflow.scan.content.text_content import look_at_json
+    from wdsflow.scan.content.text_content import decode_json
 
-    return look_at_json(data, ())[2]
+    return decode_json(data, ())[2]
 
 
 @given(st.lists(_VALUES, min_size=1, max_size=2), st.lists(_VALUES, max_size=3))
@@ -114,11 +114,11 @@ def nested(levels: int) -> Any:
 
 
 def test_values_that_are_nested_too_deep_or_have_too_many_names_are_unknown() -> None:
-    assert infer("a.tar", [{"json": nested(64)}]).kinds["json"].tag == "list"
+    assert infer_columns("a.tar", [{"json": nested(64)}]).kinds["json"].tag == "list"
     with pytest.raises(UnknownColumns, match="nested too deep"):
-        infer("a.tar", [{"json": nested(65)}])
+        infer_columns("a.tar", [{"json": nested(65)}])
     names = {f"n{number}": 1 for number in range(4_998)}
     # 4,998 names, an object and a number.
-    assert infer("a.tar", [{"json": names, "cls": 1}]).error == ""
+    assert infer_columns("a.tar", [{"json": names, "cls": 1}]).error == ""
     with pytest.raises(UnknownColumns, match="too many names"):
-        infer("a.tar", [{"json": names, "cls": 1, "more": 1}])
+        infer_columns("a.tar", [{"json": names, "cls": 1, "more": 1}])

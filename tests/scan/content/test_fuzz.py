@@ -19,7 +19,7 @@ from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.image_end import ends_early
 from wdsflow.scan.content.image_header_notes import header_status, image_notes
 from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.text_content import look_at_json, look_at_text
+from wdsflow.scan.content.text_content import decode_json, decode_text
 from wdsflow.scan.tallies import TALLIES
 
 STATUSES = {
@@ -110,10 +110,10 @@ def test_decoding_of_damaged_images(seed):
 def test_captions_and_json():
     rng = random.Random(5)
     for _ in range(3000):
-        status, notes, _ = look_at_text(hurt(hurt(CAPTION, rng), rng))
+        status, notes, _ = decode_text(hurt(hurt(CAPTION, rng), rng))
         assert status in STATUSES
         assert TALLIES.keys() >= set(notes)
-        status, notes, _ = look_at_json(hurt(hurt(DOCUMENT, rng), rng), ("caption",))
+        status, notes, _ = decode_json(hurt(hurt(DOCUMENT, rng), rng), ("caption",))
         assert status in STATUSES
         assert TALLIES.keys() >= set(notes)
 

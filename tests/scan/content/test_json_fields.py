@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.content.text_content import look_at_json
+from wdsflow.scan.content.text_content import decode_json
 from wdsflow.scan.tallies import TALLIES
 
 VALUES = st.recursive(
@@ -46,7 +46,7 @@ def same(left, right):
 
 @given(DOCUMENTS | NEAR_MISSES | st.binary(max_size=12))
 def test_a_field_is_bad_exactly_where_json_refuses_it(data):
-    status, notes, value = look_at_json(data, ())
+    status, notes, value = decode_json(data, ())
     expected = by_json(data)
     assert TALLIES.keys() >= set(notes)
     if expected is ValueError:
@@ -75,7 +75,7 @@ def test_a_field_is_bad_exactly_where_json_refuses_it(data):
     ],
 )
 def test_the_limits_are_those_of_json(data):
-    status, _, _ = look_at_json(data, ())
+    status, _, _ = decode_json(data, ())
     assert (status == "bad") == (by_json(data) is ValueError)
 
 
@@ -83,7 +83,7 @@ def test_the_limits_are_those_of_json(data):
     "data", [b"[" * 1_000_000, b'{"a":' * 1_000_000, b"[" * 1_000_000 + b"]" * 1_000_000]
 )
 def test_a_million_levels_are_reported_and_nothing_else_happens(data):
-    status, notes, value = look_at_json(data, ("caption",))
+    status, notes, value = decode_json(data, ("caption",))
     assert status == "bad"
     assert notes in (("json.deep",), ("json.bad",))
     assert value is None
@@ -105,10 +105,10 @@ def test_a_million_levels_are_reported_and_nothing_else_happens(data):
     ],
 )
 def test_a_caption_is_a_string_with_more_than_white_space(data, wanted, status):
-    assert look_at_json(data, wanted)[0] == status
+    assert decode_json(data, wanted)[0] == status
 
 
 def test_the_recursion_limit_is_left_alone():
     limit = sys.getrecursionlimit()
-    look_at_json(b"[" * 100_000, ())
+    decode_json(b"[" * 100_000, ())
     assert sys.getrecursionlimit() == limit

@@ -15,7 +15,7 @@ import pytest
 
 from tests.pictures import encoded, photo
 from wdsflow.readers.open_clip.versions import OpenClip33
-from wdsflow.readers.wanted_fields import refused
+from wdsflow.readers.wanted_fields import decoding_raises
 from wdsflow.readers.webdataset import WebDataset02, WebDataset1
 from wdsflow.scan.content.field_kinds import EXTENSIONS, kind_of
 from wdsflow.scan.content_scan import ContentScanner
@@ -147,5 +147,5 @@ def test_a_broken_array_inside_an_npz_is_met_by_readers_that_load_it():
     for level in ("headers", "full"):
         assert status("npz", bytes(data), level) == PARTLY
     part = Part("npz", PARTLY)
-    assert not refused(part, WebDataset02.decoded, loads_arrays=WebDataset02.loads_arrays)
-    assert refused(part, WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays)
+    assert not decoding_raises(part, WebDataset02.decoded, loads_arrays=WebDataset02.loads_arrays)
+    assert decoding_raises(part, WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.content.text_content import look_at_text
+from wdsflow.scan.content.text_content import decode_text
 from wdsflow.scan.tallies import TALLIES
 
 
@@ -23,7 +23,7 @@ from wdsflow.scan.tallies import TALLIES
     ],
 )
 def test_ordinary_captions_have_no_notes(text):
-    assert look_at_text(text.encode()) == ("ok", (), text)
+    assert decode_text(text.encode()) == ("ok", (), text)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_ordinary_captions_have_no_notes(text):
     ],
 )
 def test_signs_that_a_text_is_no_caption_are_noted(text, note):
-    status, notes, found = look_at_text(text.encode())
+    status, notes, found = decode_text(text.encode())
     assert (status, notes, found) == ("ok", (note,), text)
     assert note in TALLIES
 
@@ -69,20 +69,20 @@ def test_signs_that_a_text_is_no_caption_are_noted(text, note):
     ["IMG_1234.jpg and more", "see IMG_1234.jpg", "a.b.c", "U.S.", "fig. 1.2", "example.com"],
 )
 def test_only_a_file_name_alone_is_taken_for_one(text):
-    assert look_at_text(text.encode())[1] == ()
+    assert decode_text(text.encode())[1] == ()
 
 
 def test_empty_blank_and_unreadable_are_told_apart():
-    assert look_at_text(b"") == ("empty", ("text.empty",), "")
-    assert look_at_text(b" \t\r\n\x0b\x0c ") == ("blank", ("text.blank",), " \t\r\n\x0b\x0c ")
-    assert look_at_text("\u3000\u2003\x85".encode())[:2] == ("blank", ("text.blank",))
-    assert look_at_text("café".encode("latin-1")) == ("not-utf8", ("text.not-utf8",), None)
-    assert look_at_text("a dog".encode("utf-16")) == ("not-utf8", ("text.not-utf8",), None)
+    assert decode_text(b"") == ("empty", ("text.empty",), "")
+    assert decode_text(b" \t\r\n\x0b\x0c ") == ("blank", ("text.blank",), " \t\r\n\x0b\x0c ")
+    assert decode_text("\u3000\u2003\x85".encode())[:2] == ("blank", ("text.blank",))
+    assert decode_text("café".encode("latin-1")) == ("not-utf8", ("text.not-utf8",), None)
+    assert decode_text("a dog".encode("utf-16")) == ("not-utf8", ("text.not-utf8",), None)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_the_status_is_what_decoding_and_stripping_say(data):
-    status, notes, text = look_at_text(data)
+    status, notes, text = decode_text(data)
     try:
         expected = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -99,6 +99,6 @@ def test_the_status_is_what_decoding_and_stripping_say(data):
 )
 def test_a_mebibyte_of_anything_is_looked_at(piece):
     data = piece * ((1 << 20) // len(piece))
-    status, _, text = look_at_text(data)
+    status, _, text = decode_text(data)
     assert status in ("ok", "blank", "not-utf8")
     assert text is None or text.encode() == data

@@ -17,7 +17,7 @@ from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.validate import Report
 from wdsflow.validate.advice.advice import advise
 from wdsflow.validate.advice.repair_forecast import RepairForecast
-from wdsflow.validate.finding import Advice, promises
+from wdsflow.validate.finding import Advice, gain_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.verdicts.judge import judge
@@ -34,7 +34,7 @@ def about_samples(report: Report) -> list[Advice]:
 
 def test_nothing_is_promised_by_a_number_of_zero():
     nothing = Advice(0, "leave out x", "timm", "timm", usable=0, now=0, samples=9)
-    assert promises([nothing]) == ""
+    assert gain_text([nothing]) == ""
     assert nothing.text == "leave out x"
 
 

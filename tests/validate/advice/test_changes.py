@@ -6,7 +6,7 @@ from tests.readers.shapes import shape
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.shapes import Run, Runs, Shape, ShapeCount
 from wdsflow.shards.source.base import named
-from wdsflow.validate.rules.kit.edited_evidence import changed
+from wdsflow.validate.rules.kit.edited_evidence import shards_after_edit
 from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,
     as_caption,
@@ -93,22 +93,22 @@ def test_an_edit_of_one_sample(
 
 def test_a_shard_after_an_edit_has_its_other_samples_at_their_places() -> None:
     shard = listed(("jpg", 1), ("jpg txt", 5), ("jpg", 2), tail="jpg txt")
-    (after,) = changed([shard], without_bad)
+    (after,) = shards_after_edit([shard], without_bad)
     assert after.runs == Runs(
         Run("k0", 0, GOOD), (ShapeCount(GOOD, 4, "k0", 0),), Run("z", 9_999, GOOD)
     )
-    assert changed([listed(("jpg", 1), tail="jpg")], without_bad) == []
-    (one,) = changed([listed(("jpg", 1), ("jpg txt", 1))], without_bad)
+    assert shards_after_edit([listed(("jpg", 1), tail="jpg")], without_bad) == []
+    (one,) = shards_after_edit([listed(("jpg", 1), ("jpg txt", 1))], without_bad)
     assert one.runs == Runs(Run("k0", 0, GOOD))
-    (two,) = changed([listed(("jpg txt", 1), tail="jpg")], lambda found, _: found)
+    (two,) = shards_after_edit([listed(("jpg txt", 1), tail="jpg")], lambda found, _: found)
     assert two.runs == Runs(Run("a", 0, GOOD), (), Run("z", 9_999, BAD))
 
 
 def test_captions_are_taken_only_where_they_are() -> None:
     shard = listed(("jpg json", 1), ("jpg json", 4))
     shard.json_keys["c"] = JsonKey(5, 3, shapes={shape("jpg json"): 3})
-    (after,) = changed([shard], with_caption, "c")
-    assert sum(item.count for item in after.runs.counted()) == 3
+    (after,) = shards_after_edit([shard], with_caption, "c")
+    assert sum(item.count for item in after.runs.shape_counts()) == 3
     assert after.runs.shapes() == {shape("jpg json txt")}
     assert with_caption(shape("cls json"), True) is None
     assert as_caption(shape("jpg JSON:- txt"), True) == shape("jpg JSON txt")

@@ -9,9 +9,9 @@ from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import compact
 from wdsflow.validate import Finding, Repair
 from wdsflow.validate.advice.invocation import Invocation
-from wdsflow.validate.advice.settle import settle
+from wdsflow.validate.advice.pasteable_commands import add_commands
 from wdsflow.validate.finding import Advice
-from wdsflow.validate.rules.kit.training_rules import flag
+from wdsflow.validate.rules.kit.training_rules import flag_repair
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def finding(code: str, fix: Repair, shard: str | None = "0.tar") -> Finding:
 
 
 def fixes(findings, advice=(), asked=None):
-    done, advised = settle(findings, advice, asked or Invocation(("s/{0..9}.tar",)))
+    done, advised = add_commands(findings, advice, asked or Invocation(("s/{0..9}.tar",)))
     return [each.repair.command for each in done], [each.command for each in advised]
 
 
@@ -60,13 +60,13 @@ def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
         "--dataset-resampled",
     )
     asked = Invocation(("s/{0..9}.tar",), ("open-clip", "datasets"), "full", words, world_size=2)
-    (command,), _ = fixes([finding("P302", flag("--workers", "2"), None)], asked=asked)
+    (command,), _ = fixes([finding("P302", flag_repair("--workers", "2"), None)], asked=asked)
     assert command == (
         "wdsflow validate --for datasets --level full --world-size 2 -- --train-data 's/{0..9}.tar' --batch-size 8 "
         "--dataset-resampled --workers 2"
     )
     (command,), _ = fixes(
-        [finding("P302", flag("--batch-size", "4"), None)],
+        [finding("P302", flag_repair("--batch-size", "4"), None)],
         asked=Invocation(("a b.tar",), training=words),
     )
     assert command.startswith("wdsflow validate 'a b.tar' -- --train-data ")

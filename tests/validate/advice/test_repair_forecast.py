@@ -37,9 +37,9 @@ def forecast(
     options = scan_options(level, readers, urls)
     read: list[str] = []
 
-    def scan(urls, options, how):
+    def scan(urls, options, scan_functions):
         read.extend(Path(url).name for url in urls)
-        return scan_shards(urls, options, jobs=1, how=how)
+        return scan_shards(urls, options, jobs=1, scan_functions=scan_functions)
 
     return RepairForecast(
         Evidence(level, scan_shards(urls, options, jobs=1)), readers, options, scan

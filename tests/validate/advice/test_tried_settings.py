@@ -12,7 +12,7 @@ from wdsflow.readers import OpenClip33
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.advice.training_advice import advise_defaults, advise_training
-from wdsflow.validate.advice.training_flags import merged_flags, paired_flags, with_flags
+from wdsflow.validate.advice.training_flags import flags_with_values, merged_flags, with_flags
 from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.forecast.forecast import forecast
@@ -45,7 +45,7 @@ def fixes(context):
 def after(usable, command, flags):
     changes = {
         name.removeprefix("--").replace("-", "_"): int(value[0]) if value else True
-        for name, *value in paired_flags(flags)
+        for name, *value in flags_with_values(flags)
     }
     return context_of(usable, **(command | changes))
 
@@ -62,7 +62,10 @@ def test_fewer_workers_for_too_few_shards_are_so_few_that_each_fills_its_batches
 def test_each_fix_holds_what_the_fixes_of_the_other_errors_need():
     found = fixes(context_of([50] * 4, workers=11, batch_size=60))
     assert found["P303"].flags == found["P322"].flags
-    assert paired_flags(found["P303"].flags) == [("--train-num-samples", "200"), ("--workers", "2")]
+    assert flags_with_values(found["P303"].flags) == [
+        ("--train-num-samples", "200"),
+        ("--workers", "2"),
+    ]
     assert found["P303"].note == "train with --train-num-samples 200 --workers 2"
 
 
@@ -70,7 +73,7 @@ def test_a_fix_behind_which_another_error_waits_holds_the_fix_of_that_one_too():
     # Ends at the number of samples, before it would starve.
     context = context_of([50] * 4, workers=4, batch_size=64)
     assert errors(context) == {"P322"}
-    assert paired_flags(fixes(context)["P322"].flags) == [
+    assert flags_with_values(fixes(context)["P322"].flags) == [
         ("--train-num-samples", "200"),
         ("--workers", "2"),
     ]

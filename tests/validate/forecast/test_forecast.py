@@ -15,7 +15,7 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.forecast.forecast_text import as_dict, sentences
 from wdsflow.validate.forecast.named_shards import named_shards
-from wdsflow.validate.forecast.resources import fullest, image_size
+from wdsflow.validate.forecast.resources import image_size, most_in_buffer
 from wdsflow.validate.forecast.worker_passes import ShardPasses, worker_passes
 from wdsflow.validate.forecast.working_settings import working_settings
 from wdsflow.validate.verdicts.reader_pass import run_pass
@@ -49,7 +49,10 @@ def test_a_pass_over_several_shards_is_that_of_the_reader():
     for _ in range(200):
         some = rng.sample(range(30), rng.randint(0, 8))
         real = run_pass(OpenClip33(), [evidence[index] for index in some])
-        assert (known.over(some).usable, known.over(some).formed) == (real.usable, real.formed)
+        assert (known.pass_over(some).usable, known.pass_over(some).formed) == (
+            real.usable,
+            real.formed,
+        )
 
 
 @pytest.mark.parametrize(
@@ -302,7 +305,7 @@ def test_the_shuffle_buffer_gets_as_full_as_webdatasets():
 
         for item in filters._shuffle(source(), 40, 10, random.Random(0)):
             given.append(item)  # noqa: PERF402 -- the source looks at how many were given
-        assert fullest(count, 40, 10) == pytest.approx(max(held), abs=1)
+        assert most_in_buffer(count, 40, 10) == pytest.approx(max(held), abs=1)
 
 
 def test_needs_grow_with_workers_batches_and_ranks():

@@ -10,7 +10,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.versions import OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
-from wdsflow.validate.forecast.worker_passes import ShardPasses, orders, worker_passes
+from wdsflow.validate.forecast.worker_passes import ShardPasses, worker_orders, worker_passes
 
 pytest.importorskip("webdataset")
 pytest.importorskip("open_clip_train.data")
@@ -66,7 +66,7 @@ def test_each_worker_reads_the_shards_that_are_foreseen(seed):
             loader(command)
         return
     real = loader(command, epoch)
-    expected = orders(OpenClip33(), count, command, epoch)
+    expected = worker_orders(OpenClip33(), count, command, epoch)
     split = max(1, command.workers)
     for number, indices in enumerate(expected):
         with process(number // split, command.world_size, number % split, command.workers):
@@ -144,7 +144,7 @@ def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
     assert len(batches) == real.num_batches == found.length.batches
     assert found.stalled == ()
     passes = list(worker_passes(ShardPasses(OpenClip33(), evidence.shards), command, 0))
-    for worker, indices in enumerate(orders(OpenClip33(), 6, command, 0)):
+    for worker, indices in enumerate(worker_orders(OpenClip33(), 6, command, 0)):
         texts = [
             batch["text"] if isinstance(batch, dict) else batch[1]
             for batch in batches[worker::split]

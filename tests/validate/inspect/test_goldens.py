@@ -19,7 +19,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.validate.inspect.listed_samples import first_samples
 from wdsflow.validate.inspect.overview import overview
 from wdsflow.validate.inspect.overview_text import show_overview, show_samples
-from wdsflow.validate.report.as_json import clean
+from wdsflow.validate.report.as_json import make_encodable
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDE = {
@@ -53,10 +53,10 @@ def test_an_overview_is_what_the_golden_file_says(
     for shard in shards:
         if found := first_samples(named(shard), 30 if name == "wide" else 3):
             show_samples(shard, found, console)
-            buffer.write(json.dumps(clean(found[-1].to_dict())) + "\n")
+            buffer.write(json.dumps(make_encodable(found[-1].to_dict())) + "\n")
         if name == "wide":
             found = first_samples(named(shard), 41)
             show_samples(shard, found[40:], console)
             break
-    text = buffer.getvalue() + json.dumps(clean(total.to_dict()), indent=1) + "\n"
+    text = buffer.getvalue() + json.dumps(make_encodable(total.to_dict()), indent=1) + "\n"
     check_file(GOLDEN / f"{name}.txt", text)

@@ -17,7 +17,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.inspect.overview import overview
 from wdsflow.validate.inspect.overview_text import MOST, show_overview
-from wdsflow.validate.report.as_json import clean
+from wdsflow.validate.report.as_json import make_encodable
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
 
@@ -102,7 +102,7 @@ def test_an_unreadable_shard_is_shown_as_such():
 
 
 def test_it_is_json():
-    tree = json.loads(json.dumps(clean(overview([shard(0, NASTY)]).to_dict())))
+    tree = json.loads(json.dumps(make_encodable(overview([shard(0, NASTY)]).to_dict())))
     assert tree["samples"] == 4
     assert tree["tallies"]["name.dotted"]["shard"] == "d/0000.tar"
 

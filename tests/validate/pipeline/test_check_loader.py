@@ -31,7 +31,7 @@ from wdsflow.validate.pipeline.checks.shared_reads import SharedRead
 from wdsflow.validate.pipeline.loader.loader_messages import LoaderRequest, LoaderRun
 from wdsflow.validate.pipeline.loader.loader_parts import parts
 from wdsflow.validate.pipeline.loader.loader_runs import LoaderRuns
-from wdsflow.validate.pipeline.loader.source_lines import DEFINES, SEEDS, line_in, made_at
+from wdsflow.validate.pipeline.loader.source_lines import DEFINES, SEEDS, defining_line, line_in
 from wdsflow.validate.pipeline.loader.unpicklable_parts import unpicklable_parts
 from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.values.marks import KEY
@@ -444,7 +444,7 @@ class Locked:
 
 def test_the_line_of_an_attribute_is_the_one_that_assigns_it() -> None:
     first = inspect.getsourcelines(Locked)[1]
-    lines = [made_at(object(), Locked(), name).rpartition(":")[2] for name in ("lock", "key")]
+    lines = [defining_line(object(), Locked(), name).rpartition(":")[2] for name in ("lock", "key")]
     assert lines == [str(first + 6), str(first + 7)]
 
 

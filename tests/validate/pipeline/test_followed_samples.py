@@ -12,25 +12,25 @@ KNOWN, NEW_AGAIN = (True, False), (True, True)
 def test_a_sample_that_comes_more_often_than_it_entered_comes_again() -> None:
     keys = FollowedKeys()
     for key in ("a", "b", "a"):
-        keys.yields(0, key, None)
+        keys.note_yielded(0, key, None)
 
-    assert [keys.yields(1, key, None) for key in ("a", "a", "a")] == [KNOWN, KNOWN, NEW_AGAIN]
-    assert keys.yields(1, "made", None) == (False, False)
+    assert [keys.note_yielded(1, key, None) for key in ("a", "a", "a")] == [KNOWN, KNOWN, NEW_AGAIN]
+    assert keys.note_yielded(1, "made", None) == (False, False)
 
 
 def test_equal_keys_of_two_shards_are_two_samples() -> None:
     keys = FollowedKeys()
     for shard in ("0.tar", "1.tar"):
-        keys.yields(0, "a", shard)
+        keys.note_yielded(0, "a", shard)
 
-    assert [keys.yields(1, "a", "0.tar") for _ in range(2)] == [KNOWN, NEW_AGAIN]
+    assert [keys.note_yielded(1, "a", "0.tar") for _ in range(2)] == [KNOWN, NEW_AGAIN]
 
 
 def test_a_stage_that_leaves_out_the_shard_is_followed_by_keys() -> None:
     keys = FollowedKeys()
-    keys.yields(0, "a", "0.tar")
+    keys.note_yielded(0, "a", "0.tar")
 
-    assert [keys.yields(1, "a", None) for _ in range(2)] == [KNOWN, NEW_AGAIN]
+    assert [keys.note_yielded(1, "a", None) for _ in range(2)] == [KNOWN, NEW_AGAIN]
 
 
 def sample(number: int, **others: object) -> dict[str, object]:

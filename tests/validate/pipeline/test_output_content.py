@@ -98,9 +98,11 @@ def test_a_repeated_caption_proves_one_sample_and_its_picture_proves_which() -> 
     samples = inputs(40, captions=25)
     captions = [f"a caption with the number {number % 25}" for number in range(40)]
 
-    assert output(captions, samples).proven() == 25
+    assert output(captions, samples).proven_samples() == 25
     assert (
-        output([(picture(number), text) for number, text in enumerate(captions)], samples).proven()
+        output(
+            [(picture(number), text) for number, text in enumerate(captions)], samples
+        ).proven_samples()
         == 40
     )
 
@@ -108,8 +110,8 @@ def test_a_repeated_caption_proves_one_sample_and_its_picture_proves_which() -> 
 def test_equal_samples_prove_each_other() -> None:
     copies = inputs(40, copies=2)
 
-    assert output([picture(number // 2) for number in range(40)], copies).proven() == 40
-    assert output([decoded(number // 2) for number in range(40)], copies).proven({""}) == 40
+    assert output([picture(number // 2) for number in range(40)], copies).proven_samples() == 40
+    assert output([decoded(number // 2) for number in range(40)], copies).proven_samples({""}) == 40
 
 
 def test_what_comes_in_each_pass_is_one_sample() -> None:
@@ -125,8 +127,8 @@ def test_what_comes_in_each_pass_is_one_sample() -> None:
 
     captions = output([f"caption {number // 2}" for number in range(8)] * 2, samples)
 
-    assert captions.proven() == 8
-    assert captions.proven({""}) == 8
+    assert captions.proven_samples() == 8
+    assert captions.proven_samples({""}) == 8
 
 
 def test_two_captions_of_one_sample_prove_one_sample() -> None:
@@ -140,20 +142,20 @@ def test_two_captions_of_one_sample_prove_one_sample() -> None:
 
     content = output(rows, samples)
 
-    assert content.proven() == 10
+    assert content.proven_samples() == 10
 
 
 def test_two_samples_in_one_row_are_both_proven() -> None:
     rows = [((picture(number), 0), (picture(number + 20), 1)) for number in range(20)]
 
-    assert output(rows, inputs(40)).proven() == 40
+    assert output(rows, inputs(40)).proven_samples() == 40
 
 
 def test_different_pictures_prove_nothing_unless_each_sample_gives_one() -> None:
     content = output([decoded(number) for number in range(40)], inputs(40))
 
-    assert content.proven() == 0
-    assert content.proven({""}) == 40
+    assert content.proven_samples() == 0
+    assert content.proven_samples({""}) == 40
 
 
 @given(st.lists(st.integers(0, 19), max_size=60), st.integers(1, 3))
@@ -172,11 +174,11 @@ def test_no_more_is_proven_than_came_out(numbers: list[int], copies: int) -> Non
     raw = output([picture(content) for content in contents], samples)
     captions = output([f"a caption with the number {content % 7}" for content in contents], samples)
 
-    assert raw.proven() <= truth
+    assert raw.proven_samples() <= truth
     if len(numbers) <= len(samples):
-        assert raw.proven() == truth
+        assert raw.proven_samples() == truth
     assert raw.replaced == len(numbers) - truth
-    assert captions.proven() <= truth
+    assert captions.proven_samples() <= truth
 
 
 def copies_of(values: Sequence[int], times: Sequence[int]) -> list[dict[str, str]]:
@@ -231,4 +233,8 @@ def test_objects_whose_content_is_hidden_are_equal_to_nothing() -> None:
 
     content = output([[each] for each in hidden], inputs(40))
 
-    assert (content.replaced, content.is_doubtful(LOSS), content.proven({"0"})) == (0, False, 0)
+    assert (content.replaced, content.is_doubtful(LOSS), content.proven_samples({"0"})) == (
+        0,
+        False,
+        0,
+    )

@@ -10,7 +10,7 @@ from tests import factories
 from tests.validate.rules.cases import SOUND
 from wdsflow import __version__, check
 from wdsflow.validate.report import FORMATS, render, schema
-from wdsflow.validate.report.as_json import clean
+from wdsflow.validate.report.as_json import make_encodable
 
 REPORTS = [factories.healthy, factories.stalled, factories.nasty]
 
@@ -93,7 +93,7 @@ def test_names_that_are_not_utf8_give_json_that_strict_readers_take():
 
 
 def test_infinities_become_null():
-    assert clean({"a": [float("inf"), float("nan"), 1.5], "b": (1,)}) == {
+    assert make_encodable({"a": [float("inf"), float("nan"), 1.5], "b": (1,)}) == {
         "a": [None, None, 1.5],
         "b": [1],
     }

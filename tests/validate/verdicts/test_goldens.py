@@ -176,7 +176,7 @@ def runs(found: Runs) -> str:
     """Return all runs on one line: key, offset and members."""
     shown = [
         f"{item.count} x {item.key!a} at {item.offset}: {members(item.shape)}"
-        for item in found.counted()
+        for item in found.shape_counts()
     ]
     before = [item.before for item in found.inner]
     return "; ".join(shown) + (f" {before}" if any(before) else "")

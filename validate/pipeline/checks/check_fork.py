@@ -10,7 +10,7 @@ from ...finding import Severity
 from ...verdicts.check_result import CheckResult, LoaderFault
 from ..loader.loader_messages import LoaderFacts, LoaderRequest, LoaderRun
 from ..loader.loader_runs import LoaderRuns
-from ..values.rows import identifying
+from ..values.rows import identifying_columns
 
 _RULE = "P329"
 METHODS = ("fork", "spawn", "forkserver")
@@ -106,7 +106,7 @@ def _identifying_columns(
     for run in (forked_again, forked):
         if run.status != "ended" or not all(run.complete):
             return ()
-    return identifying(forked_again.rows, forked.rows, unique_keys=unique_keys, whole=True)
+    return identifying_columns(forked_again.rows, forked.rows, unique_keys=unique_keys, whole=True)
 
 
 def _sample_ids(run: LoaderRun, columns: Sequence[str]) -> _SampleIds:

@@ -21,7 +21,7 @@ from ..loader.loader_messages import (
     SavedState,
 )
 from ..loader.loader_runs import LoaderRuns
-from ..values.rows import NO_KEYS, identifying
+from ..values.rows import NO_KEYS, identifying_columns
 from .resume_difference import ExpectedSamples, SampleIds, difference
 
 _DOES_NOT_RESUME, _HAS_NO_STATE = "P327", "P328"
@@ -89,7 +89,7 @@ class _ResumeCheck:
         if saved.status != "ended":
             self._add_fault(f"no state can be saved: {saved.failure}", "saves", saved.line)
             return self._answer()
-        self.columns = identifying(
+        self.columns = identifying_columns(
             base.rows, saved.rows, unique_keys=self.request.unique_keys, whole=any(base.complete)
         )
         if not self.columns:

@@ -12,7 +12,7 @@ from ...verdicts.check_result import CheckResult, LoaderFault
 from ..loader.loader_messages import RANKS, LoaderRequest, LoaderRun
 from ..loader.loader_runs import LoaderRuns
 from ..values.marks import KEY, NUMBER
-from ..values.rows import NO_KEYS, Row, identifying, identity, such_as
+from ..values.rows import NO_KEYS, Row, example_key_text, identifying_columns, identity
 from .shared_reads import SharedRead, most_left_out, most_padding, streams_of
 
 _DOES_NOT_SPLIT, _SAME_SEED = "P330", "P331"
@@ -184,7 +184,7 @@ class WorkersCheck:
                 )
                 return
         finite = all(alone.complete) and shared.complete and not self.facts.repeats
-        columns = identifying(
+        columns = identifying_columns(
             alone.rows, shared.rows, unique_keys=self.request.unique_keys, whole=finite
         )
         if not columns:
@@ -217,13 +217,13 @@ class WorkersCheck:
             samples = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._add_fault(
                 f"{shared.kind} gap",
-                f"{shared.description} {samples} never come out{such_as(missing)}",
+                f"{shared.description} {samples} never come out{example_key_text(missing)}",
             )
         elif repeated:
             text = (
                 f"{how_many(repeated.total(), 'sample')} repeated, so that all ranks have as many"
             )
-            self.notes.append(f"workers: {shared.description} {text}{such_as(repeated)}")
+            self.notes.append(f"workers: {shared.description} {text}{example_key_text(repeated)}")
         elif missing:
             samples = how_many(missing.total(), "sample")
             self.notes.append(
@@ -245,7 +245,7 @@ class WorkersCheck:
             text = f"each {shared.kind} reads all samples: they come out {round(copies)} times"
         else:
             samples = f"{how_many(repeated.total(), 'sample')} of {expected.total():,}"
-            text = f"{samples} come out more than once{such_as(repeated)}"
+            text = f"{samples} come out more than once{example_key_text(repeated)}"
         self._add_fault(
             f"{shared.kind} overlap", f"{shared.description} {text}: {_HOW_TO_SPLIT[shared.kind]}"
         )

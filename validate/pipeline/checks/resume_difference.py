@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wdsflow.text.words import how_many
 
-from ..values.rows import such_as
+from ..values.rows import example_key_text
 
 _OTHER_ORDER = "another order than without the interruption"
 
@@ -113,10 +113,12 @@ def _lost_and_repeated(expected: ExpectedSamples, epoch: SampleIds, *, ended: bo
             repeated[sample] = count
     messages = []
     if repeated:
-        messages.append(f"{how_many(repeated.total(), 'sample')} repeated{such_as(repeated)}")
+        messages.append(
+            f"{how_many(repeated.total(), 'sample')} repeated{example_key_text(repeated)}"
+        )
     # A run that was ended has not handed out all of its samples.
     if missing and ended:
-        messages.append(f"{how_many(missing.total(), 'sample')} lost{such_as(missing)}")
+        messages.append(f"{how_many(missing.total(), 'sample')} lost{example_key_text(missing)}")
     return " and ".join(messages)
 
 

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 
 from ..user_code.iterables import is_map_style
 from .loader_messages import LoaderFacts
-from .loader_parts import loaders_in, repeats, stateful_part
+from .loader_parts import has_drawn_shards, has_repeated_shards, loaders_in, stateful_part
 from .source_lines import DEFINES, SEEDS, SETS_GLOBAL, line_in
 
 
-def facts_of(loader: object, made_by: object, set_globals: Sequence[str]) -> LoaderFacts:
+def facts_of(loader: object, user_object: object, set_globals: Sequence[str]) -> LoaderFacts:
     """Return the facts about a loader.
 
     Args:
         loader: the object that is iterated.
-        made_by: the function or class that the user named.
+        user_object: the function or class that the user named.
         set_globals: names of globals that changed when the loader was made.
     """
     loaders = [torch_loader for _, torch_loader in loaders_in(loader)]
-    resampled, repeats_shards = repeats(loader)
+    resampled = has_drawn_shards(loader)
     state_path, stateful = stateful_part(loader)
     # It is not imported for loaders that do not use it.
     data = sys.modules.get("torch.utils.data")
@@ -28,11 +28,11 @@ def facts_of(loader: object, made_by: object, set_globals: Sequence[str]) -> Loa
     iterated = [loader, *(torch_loader.dataset for torch_loader in loaders)]
     # Lines of the user's code that messages name.
     lines = {
-        "sets": line_in(made_by, made_by, SETS_GLOBAL.format("|".join(set_globals))),
-        "seeds": line_in(loader, made_by, SEEDS),
-        "reads": line_in(loader, made_by, DEFINES.format("__iter__")),
-        "saves": line_in(stateful, made_by, DEFINES.format("state_dict")),
-        "loads": line_in(stateful, made_by, DEFINES.format("load_state_dict")),
+        "sets": line_in(user_object, user_object, SETS_GLOBAL.format("|".join(set_globals))),
+        "seeds": line_in(loader, user_object, SEEDS),
+        "reads": line_in(loader, user_object, DEFINES.format("__iter__")),
+        "saves": line_in(stateful, user_object, DEFINES.format("state_dict")),
+        "loads": line_in(stateful, user_object, DEFINES.format("load_state_dict")),
     }
     return LoaderFacts(
         kind=type(loader).__name__,
@@ -41,7 +41,7 @@ def facts_of(loader: object, made_by: object, set_globals: Sequence[str]) -> Loa
         has_start_method=any(context is not None for context in contexts),
         state_path=state_path,
         map_style=any(map(is_map_style, iterated)),
-        repeats=resampled or repeats_shards,
+        repeats=resampled or has_repeated_shards(loader),
         resampled=resampled,
         lines=lines,
         set_globals=tuple(set_globals),

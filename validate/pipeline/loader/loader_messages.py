@@ -14,8 +14,8 @@ RANKS = 2
 # What the process does, in this order; those about the
 # state only if the request has one or asks for some.
 Step = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
-# "begun": it has not ended yet.
-RunStatus = Literal["begun", "ended", "raised", "hung"]
+# "begun": it has not ended yet; "died": its process ended before it did.
+RunStatus = Literal["begun", "ended", "raised", "hung", "died"]
 # An epoch, and how many items of it were handed out; EPOCH_END: all of them.
 Position = tuple[int, int]
 

@@ -12,7 +12,13 @@ from typing import Protocol, cast
 
 from wdsflow.text.shell import escape
 
-from ...tracing.pipeline_stages import TorchLoader, draws_shards, is_loader, is_pipeline, repetition
+from ...tracing.pipeline_stages import (
+    TorchLoader,
+    draws_shards,
+    is_loader,
+    is_pipeline,
+    repeats_endlessly,
+)
 
 _MOST_PARTS = 2000
 # Of a list or a dict.
@@ -133,14 +139,11 @@ def with_workers(loader: object, count: int) -> object:
     return loader
 
 
-def repeats(loader: object) -> tuple[bool, bool]:
-    """Return whether a pipeline draws shards with replacement, and whether it repeats them.
+def has_drawn_shards(loader: object) -> bool:
+    """Return whether a part of a loader draws shards with replacement."""
+    return any(draws_shards(part) for _, part in parts(loader))
 
-    A pipeline that repeats reads its shards again until an epoch is full.
-    """
-    draws = False
-    repeats_shards = False
-    for _, part in parts(loader):
-        draws = draws or draws_shards(part)
-        repeats_shards = repeats_shards or (is_pipeline(part) and repetition(part)[0])
-    return draws, repeats_shards
+
+def has_repeated_shards(loader: object) -> bool:
+    """Return whether a part of a loader reads its shards again until an epoch is full."""
+    return any(is_pipeline(part) and repeats_endlessly(part) for _, part in parts(loader))

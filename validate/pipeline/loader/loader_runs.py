@@ -14,7 +14,7 @@ from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import schedulable_cores
 from wdsflow.shards.scratch import scratch
 
-from ..user_code.user_process import IMPORT, how_it_ended
+from ..user_code.user_process import IMPORT, exit_text
 from .loader_messages import LoaderRequest, LoaderRun
 
 # Runs at the same time, unless they are the ranks of one group.
@@ -101,9 +101,9 @@ class LoaderRuns:
         else:
             exit_status = process.peer.close()
             self._libraries = self._libraries or run.libraries
-            if run.status == "begun":
+            if run.status == "died":
                 run.status = "raised"
-                run.error = how_it_ended(exit_status, process.log)
+                run.error = exit_text(exit_status, process.log)
         process.log.seek(0)
         run.lacks_main_guard = _NO_MAIN_GUARD in process.log.read()
         return run
@@ -132,7 +132,7 @@ class LoaderRuns:
     def _wait_for(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress.
 
-        The status is "hung" after a time without progress, and "begun" if the process ended before
+        The status is "hung" after a time without progress, and "died" if the process ended before
         the run.
         """
         run = LoaderRun()
@@ -154,7 +154,8 @@ class LoaderRuns:
                     patience = self.patience + worker_imports
             run.status = "hung"
         except (OSError, EOFError):
-            # One that died has its own status.
+            run.status = "died"
+            # A process that dies has an exit status of its own, which is reported.
             peer.ends_within(_DEATH)
         return run
 

@@ -20,9 +20,9 @@ from ...tracing.errors import line_of
 from ...tracing.machine_faults import machine_fault
 from ...tracing.pipeline_stages import is_nested
 from ..user_code.iterables import Items, is_map_style
-from ..user_code.load_pipeline import PipelineError, build, check_built, failure_text, find
+from ..user_code.load_pipeline import PipelineError, build, check_built, failure_text, load_object
 from ..user_code.user_module import globals_of, libraries_of
-from ..user_code.user_process import bound_memory
+from ..user_code.user_process import limit_memory
 from ..values.rows import rows_of
 from .loader_facts import facts_of
 from .loader_messages import EPOCH_END, LoaderRequest, LoaderRun, Position, SavedState, Step
@@ -37,7 +37,7 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     Each request runs in a fork, which reports each step on the line.
     """
     line = take_line()
-    bound_memory()
+    limit_memory()
     for name in libraries:
         importlib.import_module(name)
     # What follows runs in a new fork for each request.
@@ -108,11 +108,11 @@ class _LoaderProcess:
             multiprocessing.set_forkserver_preload(["__main__", *libraries])
         set_rank(request)
         environment = dict(os.environ)
-        made_by = find(spec)
+        user_object = load_object(spec)
         # Libraries may read what the module sets: then they must not be imported before it.
         if environment == os.environ:
-            self.run.libraries = libraries_of(made_by)
-        loader = self._built(made_by)
+            self.run.libraries = libraries_of(user_object)
+        loader = self._build_loader(user_object)
         deadline = time.monotonic() + request.seconds
         for epoch in range(request.first_epoch, request.first_epoch + request.epochs):
             set_epoch = _set_epoch_method(loader)
@@ -130,20 +130,20 @@ class _LoaderProcess:
                 self.run.changed_states.append(saved.position)
         self.run.status = "ended"
 
-    def _built(self, made_by: object) -> object:
+    def _build_loader(self, user_object: object) -> object:
         """Return the loader that is to be iterated, and set the facts about it."""
         self._begin_step("building")
         self.run.group_error = join_group(self.request)
-        globals_before = globals_of(made_by)
-        loader = build(made_by, self.request.urls)
+        globals_before = globals_of(user_object)
+        loader = build(user_object, self.request.urls)
         set_globals = []
-        for name, value in globals_of(made_by).items():
+        for name, value in globals_of(user_object).items():
             if globals_before.get(name) != value:
                 set_globals.append(name)
-        check_built(made_by, loader)
+        check_built(user_object, loader)
         # Of OpenCLIP's DataInfo.
         loader = getattr(loader, "dataloader", loader)
-        self.run.facts = facts_of(loader, made_by, set_globals)
+        self.run.facts = facts_of(loader, user_object, set_globals)
         _, self.stateful = stateful_part(loader)
         self.batched = any(
             torch_loader.batch_size is not None for _, torch_loader in loaders_in(loader)

@@ -22,14 +22,14 @@ _CALLS = r"[^#]*\b{}\("
 _ASSIGNS = r"[^#(]*\.{}\s*(?:,[^=()]*|:[^=]*)?=(?!=)"
 
 
-def line_in(loader: object, made_by: object, pattern: str) -> str:
+def line_in(loader: object, user_object: object, pattern: str) -> str:
     """Return the user's line about a loader that begins like a pattern.
 
     If there is none, returns the call that makes the loader, or its class.
 
     Args:
         loader: of the user; the functions and classes of all its parts are searched.
-        made_by: the function or class that the user named.
+        user_object: the function or class that the user named.
         pattern: a regular expression.
     """
     loader_parts = [part for _, part in parts(loader)]
@@ -40,17 +40,17 @@ def line_in(loader: object, made_by: object, pattern: str) -> str:
         line = _line_like(source, pattern)
         if line:
             return line
-    line = _call_line(loader, loader_parts, made_by)
+    line = _call_line(loader, loader_parts, user_object)
     if line:
         return line
     for source in sources:
         line = _line_like(source, _CLASS)
         if line:
             return line
-    return made_at(made_by, None, "")
+    return defining_line(user_object, None, "")
 
 
-def _call_line(loader: object, loader_parts: list[object], made_by: object) -> str:
+def _call_line(loader: object, loader_parts: list[object], user_object: object) -> str:
     """Return the line where the user's function creates a loader.
 
     It may call the class of the loader, or that of a part that reads.
@@ -61,13 +61,13 @@ def _call_line(loader: object, loader_parts: list[object], made_by: object) -> s
             classes += type(part).__mro__
     # The parts that are deepest inside are made first.
     for kind in reversed(classes):
-        line = _line_like(made_by, _CALLS.format(kind.__name__))
+        line = _line_like(user_object, _CALLS.format(kind.__name__))
         if line:
             return line
     return ""
 
 
-def made_at(thing: object, owner: object, name: str) -> str:
+def defining_line(thing: object, owner: object, name: str) -> str:
     """Return the line of a function, or the one that assigns an attribute.
 
     Returns "" if neither is in the user's code.

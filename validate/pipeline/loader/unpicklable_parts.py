@@ -13,7 +13,7 @@ from typing import NamedTuple
 from wdsflow.text.shell import escape
 
 from .loader_parts import attributes, children, loaders_in
-from .source_lines import made_at
+from .source_lines import defining_line
 
 # Attributes of a DataLoader that go to its workers.
 _SENT = ("dataset", "collate_fn", "worker_init_fn")
@@ -81,7 +81,7 @@ def _unpicklable_in(
         seen.add(id(part))
     else:
         return None
-    line = made_at(part, owner, name)
+    line = defining_line(part, owner, name)
     is_container = isinstance(part, _CONTAINERS)
     for step, child in _pickled_children(part):
         if id(child) in seen:

@@ -15,7 +15,7 @@ class FollowedKeys:
         # often it yielded it.
         self._counts: dict[int, dict[_Name, int]] = {}
 
-    def yields(self, index: int, key: str, shard: object) -> tuple[bool, bool]:
+    def note_yielded(self, index: int, key: str, shard: object) -> tuple[bool, bool]:
         """Note that a stage yields a sample, which the next one gets.
 
         Args:

@@ -54,7 +54,7 @@ class LossCounter:
             if index > 0 and not passes_on(stage):
                 self._recent_inputs[index] = RecentInputs()
 
-    def yields(self, index: int, item: object, first: int) -> bool:
+    def count_item(self, index: int, item: object, first: int) -> bool:
         """Count what an item that a stage has yielded shows; return whether it is blank.
 
         A blank item holds no sample.
@@ -81,7 +81,7 @@ class LossCounter:
             self._in_hand[next_index] = stage.key, stage.shard
         return False
 
-    def swallows(self, index: int, error_type: str, loss: LostSamples) -> bool:
+    def count_loss_by_error(self, index: int, error_type: str, loss: LostSamples) -> bool:
         """Count a sample that a stage has lost by an exception.
 
         Returns whether it is the first loss by an exception of this type.
@@ -105,7 +105,7 @@ class LossCounter:
         key = item.get("__key__")
         if not isinstance(key, str):
             return
-        was_input, is_repeated = self._keys.yields(index, key, item.get("__url__"))
+        was_input, is_repeated = self._keys.note_yielded(index, key, item.get("__url__"))
         begins_here = index == first and (not self._shard_keys or key in self._shard_keys)
         stage = self._stages[index]
         stage.with_input_key += was_input or begins_here

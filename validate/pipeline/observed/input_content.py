@@ -56,7 +56,7 @@ class InputContent:
         return [*partitions.values(), self.whole_counts]
 
     @cached_property
-    def wholes(self) -> list[str]:
+    def whole_contents(self) -> list[str]:
         """The content of each sample."""
         return [sample.whole for sample in self.samples]
 
@@ -64,7 +64,7 @@ class InputContent:
     def whole_counts(self) -> Counter[str]:
         """How often each content entered."""
         counts: Counter[str] = Counter()
-        for whole, sample in zip(self.wholes, self.samples, strict=True):
+        for whole, sample in zip(self.whole_contents, self.samples, strict=True):
             counts[whole] += sample.times
         return counts
 

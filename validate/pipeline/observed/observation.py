@@ -71,16 +71,16 @@ class Observation:
             return came_out
         # An element may hold several samples, such as those
         # of two datasets that are read side by side.
-        return min(total, max(came_out, self.content.proven()))
+        return min(total, max(came_out, self.content.proven_samples()))
 
     @cached_property
-    def least(self) -> int:
+    def least_usable(self) -> int:
         """Samples that certainly came out."""
-        if self.content.is_at_least and not self.is_enough(self.usable):
+        if self.content.replaced_is_minimum and not self.is_enough(self.usable):
             return 0
         if self.is_followed and not self._is_doubtful:
             return self.usable
-        return min(self.usable, self.content.proven(self.single_valued))
+        return min(self.usable, self.content.proven_samples(self.single_valued))
 
     def is_enough(self, samples: int) -> bool:
         """Return whether no more than the accepted share is lost if so many samples came out."""
@@ -120,7 +120,7 @@ class Observation:
         if self.run.ended_by == "itself":
             return _Judged(self.evidence.samples, self._came_out_of_own_code())
         if self.is_in_order:
-            return _Judged(self.keys.until_last(), self._delivered_once)
+            return _Judged(self.keys.samples_until_last(), self._delivered_once)
         return _Judged(self.delivered, self.delivered)
 
     def _came_out_of_own_code(self) -> int:
@@ -146,7 +146,7 @@ class Observation:
     @cached_property
     def _unread(self) -> int:
         """Samples of the shards that the pipeline did not read, although it ended by itself."""
-        if self.run.ended_by != "itself" or self.run.draws or self.run.read is None:
+        if self.run.ended_by != "itself" or self.run.draws_shards or self.run.read is None:
             return 0
         all_have_keys = self.keys.entered.total() == self.run.read
         different = len(self.keys.entered) if all_have_keys else self.run.read
@@ -157,7 +157,7 @@ class Observation:
     @cached_property
     def has_keys(self) -> bool:
         """Whether it is visible which samples came out, for elements that have a key."""
-        return self.run.main is not None and self.keys.identify
+        return self.run.main is not None and self.keys.identifies_samples
 
     @property
     def without_key(self) -> int:
@@ -215,7 +215,7 @@ class Observation:
 
         They are neither lost nor out.
         """
-        return self._unaccounted if self.run.limited else 0
+        return self._unaccounted if self.run.is_limited else 0
 
     @property
     def unexplained(self) -> int:
@@ -223,7 +223,7 @@ class Observation:
 
         They entered a pipeline that ended by itself.
         """
-        ended_by_itself = self.run.ended_by == "itself" and not self.run.stopped_early
+        ended_by_itself = self.run.ended_by == "itself" and not self.run.stage_ended_early
         if not ended_by_itself or self.run.read is None or not self.run.stages[-1].ended:
             return 0
         return self._unaccounted

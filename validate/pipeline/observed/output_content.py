@@ -66,7 +66,7 @@ class OutputContent:
         return max(self._replaced_in_fields, self._replaced_in_pictures)
 
     @property
-    def is_at_least(self) -> bool:
+    def replaced_is_minimum(self) -> bool:
         """Whether more rows than counted may be replaced.
 
         It is not known which fields pictures are made of, and each field may explain some repeats.
@@ -101,7 +101,7 @@ class OutputContent:
         unexplained = self._unexplained(together.values, pictures=pictures, passes=self._passes)
         return unexplained > tolerance * len(self.rows)
 
-    def proven(self, single_valued: Collection[str] = ()) -> int:
+    def proven_samples(self, single_valued: Collection[str] = ()) -> int:
         """Return how many samples are certainly among the rows.
 
         ``single_valued``: columns of which each sample gives one value, whenever it is read.
@@ -278,7 +278,7 @@ class OutputContent:
         """
         contents: Counter[str] = Counter()
         for number in candidates:
-            contents[self._input.wholes[number]] += self._input.samples[number].times
+            contents[self._input.whole_contents[number]] += self._input.samples[number].times
         return max(contents.values())
 
     def _proven_by_values(self, single_valued: Collection[str]) -> int:

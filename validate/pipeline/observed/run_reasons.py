@@ -43,7 +43,7 @@ def _losses(observation: Observation) -> Iterator[Reason]:
         yield _replaced(observation)
     for loss in sorted(observation.losses, key=lambda loss: -loss.samples):
         yield _loss(observation, loss)
-    is_shown_by_keys = observation.run.limited and observation.run.read is None
+    is_shown_by_keys = observation.run.is_limited and observation.run.read is None
     missing = _missing(observation)
     if missing > 0 and (observation.run.ended_by == "itself" or is_shown_by_keys):
         yield _unread_or_dropped(observation, missing)
@@ -55,8 +55,8 @@ def _remarks(observation: Observation) -> Iterator[Reason]:
         samples = f"{observation.in_buffers:,} of {observation.total:,} samples"
         text = "they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
         yield Reason("incomplete", observation.in_buffers, f"{samples}: {text}")
-    if observation.repeated or observation.run.draws:
-        repeated = f"{observation.repeated or 0:,} of {observation.keys.all_with_repeats():,} had come before"
+    if observation.repeated or observation.run.draws_shards:
+        repeated = f"{observation.repeated or 0:,} of {observation.keys.total_with_repeats():,} had come before"
         text = f"samples came more than once: {repeated}{_why_repeated(observation)}"
         yield Reason("repeated", 0, text)
     for stage in observation.run.stages:
@@ -150,7 +150,7 @@ def _replaced(observation: Observation) -> Reason:
     if len(stages) == 1:
         text += f": {stages[0].name} gives them{_in_brackets(stages[0].line)}"
     samples = f"{observation.replaced:,} of {observation.total:,} samples"
-    if observation.least != observation.usable:
+    if observation.least_usable != observation.usable:
         samples = f"at least {samples}"
     return Reason("replaced", observation.replaced, f"{samples}: {text}")
 
@@ -166,7 +166,7 @@ def _missing(observation: Observation) -> int:
 
 
 def _why_repeated(observation: Observation) -> str:
-    if observation.run.draws:
+    if observation.run.draws_shards:
         return "; it draws shards at random"
     if any(report.passes > 1 for report in observation.run.reports):
         return "; it repeats"
@@ -203,7 +203,7 @@ def _unread_or_dropped(observation: Observation, count: int) -> Reason:
 def _early_end(observation: Observation) -> str:
     """Return how the pipeline ends before the shards do; "" if it does not."""
     delivered = f"{how_many(observation.delivered, 'sample')} ({observation.summary().scope})"
-    stage = observation.run.stopped_early
+    stage = observation.run.stage_ended_early
     if stage is not None:
         return f"the pipeline ends after {delivered}: {stage.name} stops before its input does"
     if observation.run.read is not None and not observation.run.stages[-1].ended:

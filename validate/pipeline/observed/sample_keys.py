@@ -30,7 +30,7 @@ class SampleKeys:
         self._numbers = {key: number for number, (_, key) in enumerate(in_shards)}
 
     @property
-    def identify(self) -> bool:
+    def identifies_samples(self) -> bool:
         """Whether the keys that came out show which samples of the shards these are."""
         if not self.delivered:
             return False
@@ -48,7 +48,7 @@ class SampleKeys:
         If these have no URL, the shards of the samples that came out.
         """
         entered = {shard for shard, _ in self.entered if shard}
-        if entered or not self.in_shards or not self.identify:
+        if entered or not self.in_shards or not self.identifies_samples:
             return entered
         return {self.in_shards[self._numbers[key]][0] for key in self.delivered}
 
@@ -68,7 +68,7 @@ class SampleKeys:
             repeated += max(0, count - max(1, in_shards[sample]))
         return repeated
 
-    def all_with_repeats(self) -> int:
+    def total_with_repeats(self) -> int:
         """Return of how many samples ``repeated`` are those that had come before."""
         return self.items.total() or self.entered.total() or len(self.delivered)
 
@@ -94,7 +94,7 @@ class SampleKeys:
         numbers = [self._numbers[key] for key in self.delivered]
         return all(before <= after for before, after in pairwise(numbers))
 
-    def until_last(self) -> int:
+    def samples_until_last(self) -> int:
         """Return how many samples the shards hold up to the last one that came out."""
         return 1 + max(self._numbers[key] for key in self.delivered)
 

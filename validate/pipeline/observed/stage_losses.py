@@ -61,7 +61,7 @@ def _lost_samples(run: ObservedRun, stage: ReportedStage) -> Iterator[StageLoss]
         if name != COMBINED:
             yield StageLoss(stage, loss, loss.count)
             silent -= loss.count
-    if run.limited and stage.batch > 1:
+    if run.is_limited and stage.batch > 1:
         # Each process had a batch that was not full when reading ended.
         silent -= (stage.batch - 1) * max(1, run.workers)
     # Before its end, they may still be in a buffer.

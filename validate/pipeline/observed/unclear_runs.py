@@ -20,11 +20,13 @@ def why_unclear(observation: Observation) -> str:
     hidden = why_hidden(observation)
     if hidden:
         return hidden
-    if not observation.is_enough(observation.usable) or observation.is_enough(observation.least):
+    if not observation.is_enough(observation.usable) or observation.is_enough(
+        observation.least_usable
+    ):
         return ""
     delivered = how_many(observation.delivered, "element")
     came_out = f"{delivered} came out of {how_many(observation.total, 'sample')}"
-    shown = f"content shows {observation.least:,} different samples among them"
+    shown = f"content shows {observation.least_usable:,} different samples among them"
     if observation.is_followed:
         return f"{came_out}, but their content repeats more than that of the shards: {shown}; {_KEEP_FIELDS}"
     return f"{came_out}; which samples they are is not visible: {shown}; {_KEEP_KEYS}"
@@ -50,7 +52,7 @@ def why_hidden(observation: Observation) -> str:
     if not observation.delivered:
         return _too_few_for_a_batch(observation)
     # Of a run that a limit ended, it is not visible how many samples it would have given.
-    limited_without_stages = observation.run.limited and observation.run.read is None
+    limited_without_stages = observation.run.is_limited and observation.run.read is None
     if observation.without_key and (
         observation.usable < observation.total or limited_without_stages
     ):
@@ -121,7 +123,7 @@ def _why_not_counted(observation: Observation) -> str:
         entered = how_many(observation.run.read or 0, "sample")
         samples = f"{observation.unexplained:,} of the {entered} that entered are in no element that came out"
         return f"{samples}, and no stage shows where they were lost: let it keep the __key__ of each sample"
-    if observation.run.read is None and observation.run.limited and not observation.is_in_order:
+    if observation.run.read is None and observation.run.is_limited and not observation.is_in_order:
         return "it reads the tars in its own code: how many samples it leaves out is visible only at its end"
     return ""
 

@@ -53,7 +53,7 @@ class ProcessReport:
     # How often its source began.
     passes: int
     # The index of the stage that ended although its input had not; -1 if none.
-    stopped_early: int
+    stage_ended_early: int
     # It draws shards with replacement.
     draws_shards: bool
     # It repeats as often as an epoch needs.

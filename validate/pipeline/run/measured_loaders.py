@@ -136,8 +136,8 @@ class MeasuredItems(_MeasuredDataset):
         """Read the items of some indices by a function, and count them."""
         run = self._run_of_process()
         meter = Meter(run, 0)
-        before = run.switch(0)
-        run.begins_item(indices[0] if len(indices) == 1 else list(indices))
+        before = run.switch_timer(0)
+        run.note_item_start(indices[0] if len(indices) == 1 else list(indices))
         try:
             items = read()
         except Exception as error:
@@ -145,11 +145,11 @@ class MeasuredItems(_MeasuredDataset):
             run.report()
             raise
         finally:
-            run.switch(before)
+            run.switch_timer(before)
         for index, item in zip(indices, items, strict=False):
             run.add_item(index)
             meter.count(item)
-            run.look(0, item)
+            run.on_item(0, item)
         # A worker is killed without notice when all is read.
         run.report()
         return items

@@ -70,23 +70,23 @@ class ObservedRun:
         return "passes" if limit == "passes" else "itself"
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether a limit of the run ended it: the rest was not read."""
         return self.ended_by in ("samples", "time", "passes")
 
     @property
-    def stopped_early(self) -> ReportedStage | None:
+    def stage_ended_early(self) -> ReportedStage | None:
         """The stage that ended although its input had not, such as ``slice``."""
         for report in self.reports:
-            if report.stopped_early > 0:
-                index = index_among_all(self.reports, report.stopped_early, report.role)
+            if report.stage_ended_early > 0:
+                index = index_among_all(self.reports, report.stage_ended_early, report.role)
                 return self.stages[index]
         return None
 
     # What it reads.
 
     @property
-    def draws(self) -> bool:
+    def draws_shards(self) -> bool:
         """Whether it draws shards with replacement."""
         return any(report.draws_shards for report in self.reports)
 
@@ -145,7 +145,7 @@ def all_stages(reports: Sequence[ProcessReport]) -> list[ReportedStage]:
 
     Those of a loader's dataset come first, added up over its workers, then those of the pipeline.
     """
-    stages = [*_added_up(reports, DATASET), *_added_up(reports, MAIN)]
+    stages = [*_summed_stages(reports, DATASET), *_summed_stages(reports, MAIN)]
     before: ReportedStage | None = None
     for number, stage in enumerate(stages, 1):
         stage.number = number
@@ -172,7 +172,7 @@ def index_among_all(reports: Sequence[ProcessReport], index: int, role: Role) ->
     return index
 
 
-def _added_up(reports: Sequence[ProcessReport], role: Role) -> list[ReportedStage]:
+def _summed_stages(reports: Sequence[ProcessReport], role: Role) -> list[ReportedStage]:
     """Return the stages of the processes of one kind, with the sums of their counts."""
     total: list[ReportedStage] = []
     for report in reports:

@@ -9,7 +9,7 @@ from ...tracing.pipeline_stages import (
     is_loader,
     is_pipeline,
     module_of,
-    repetition,
+    repeats_endlessly,
 )
 
 # Passes over the shards after which a pipeline is ended whose object says that it never ends.
@@ -56,8 +56,7 @@ def _never_ends(pipeline: object) -> bool:
         return draws_shards(pipeline)
     if _has_epoch(pipeline):
         return False
-    repeats, _ = repetition(pipeline)
-    if repeats:
+    if repeats_endlessly(pipeline):
         return True
     source, *stages = pipeline.pipeline
     return _never_ends(source) and not any(map(_may_end, stages))
@@ -84,8 +83,9 @@ def _most_passes(pipeline: object) -> float:
         return _UNKNOWN_PASSES
     if _has_epoch(pipeline):
         return math.inf
-    repeats, _ = repetition(pipeline)
-    repetitions: float = 1 if repeats else getattr(pipeline, "repetitions", 1)
+    repetitions: float = 1
+    if not repeats_endlessly(pipeline):
+        repetitions = getattr(pipeline, "repetitions", 1)
     return repetitions * _most_passes(pipeline.pipeline[0])
 
 

@@ -65,7 +65,7 @@ class ReportedRun(TraceRun):
         position: ProcessPosition,
         deadline: float,
     ) -> None:
-        # Its limits are in ``input_ends``.
+        # Its limits are in ``input_end_reason``.
         super().__init__(chain, samples=sys.maxsize, seconds=1.0)
         self.input_deadline = deadline
         self.deadline = float("inf")
@@ -116,7 +116,7 @@ class ReportedRun(TraceRun):
             return nullcontext()
         return counting_warnings(self, threading.current_thread())
 
-    def begins_item(self, index: object) -> None:
+    def note_item_start(self, index: object) -> None:
         """Note that an item of a map-style dataset is read, or a list of items."""
         self._item = f"items {index}" if isinstance(index, list) else f"item {index}"
         self.position.step(0, self._item, "")
@@ -125,7 +125,7 @@ class ReportedRun(TraceRun):
         """List an item of a map-style dataset that was read."""
         self._lists.add_item(f"item {index}")
 
-    def delivers(self, item: object) -> None:
+    def list_delivered(self, item: object) -> None:
         """List an element that the user's code would get."""
         if is_blank(item):
             return
@@ -164,7 +164,7 @@ class ReportedRun(TraceRun):
             fault=self.fault,
             limit=self._limit or self.end_reason,
             passes=self.passes,
-            stopped_early=self.stopped_early(),
+            stage_ended_early=self.stage_ended_early(),
             draws_shards=bool(self.chain.urls),
             repeats=self.chain.endless,
             never_ends=self.request.pass_limit.never_ends,
@@ -175,13 +175,13 @@ class ReportedRun(TraceRun):
 
     # Meters call these.
 
-    def switch(self, owner: int) -> int:
+    def switch_timer(self, owner: int) -> int:
         """Note the position as well."""
-        before = super().switch(owner)
+        before = super().switch_timer(owner)
         self._note_position()
         return before
 
-    def begins(self, index: int) -> None:
+    def on_pass_start(self, index: int) -> None:
         """End the run if the pipeline repeats after the end of its input.
 
         Also ends it if the pipeline repeats without any output.
@@ -200,9 +200,9 @@ class ReportedRun(TraceRun):
             # Other workers have read all: no stage of this one holds a sample.
             for stage in self.stages:
                 stage.ended = True
-        self.refuse()
+        self.end_run()
 
-    def names_shard(self, text: str) -> bool:
+    def is_shard_name(self, text: str) -> bool:
         """Return whether a text that comes before any sample is a shard.
 
         Other sources may yield captions.
@@ -216,19 +216,19 @@ class ReportedRun(TraceRun):
             self.reported_stages[index].unclear += 1
         return count or 0
 
-    def input_ends(self, index: int) -> InputEnd:
+    def input_end_reason(self, index: int) -> InputEnd:
         """Limit the source as well, if it gives batches, or no sample ever follows."""
         limit: Limit = ""
         if index == self._counted_stage:
             limit = self._limits.reached_by(self.role)
-        end = "samples" if limit else super().input_ends(index)
+        end = "samples" if limit else super().input_end_reason(index)
         has_samples = self.first_with_samples < len(self.chain.steps)
         if not end and index == 0 and not has_samples and time.monotonic() > self.input_deadline:
             end = "time"
         self._limit = self._limit or limit or end
         return end
 
-    def look(self, index: int, item: object) -> None:
+    def on_item(self, index: int, item: object) -> None:
         """Count a sample that comes out of a stage, and those that the stage leaves out.
 
         From time to time, a report is written.
@@ -238,7 +238,7 @@ class ReportedRun(TraceRun):
             stage.kind = "sample"
         if index == self.first_with_samples and self._has_stages:
             self._list_entered(item)
-        is_blank_item = self._losses.yields(index, item, self.first_with_samples)
+        is_blank_item = self._losses.count_item(index, item, self.first_with_samples)
         if index == self._counted_stage:
             self._limits.set_read(max(stage.out, stage.rows) + stage.blanks)
         if index == len(self.chain.steps) - 1 and not is_blank_item:
@@ -248,14 +248,16 @@ class ReportedRun(TraceRun):
         if time.monotonic() > self._report_time + _PAUSE:
             self.report()
 
-    def swallowed(self, index: int, error: BaseException, continues: bool = True) -> None:
+    def count_swallowed_error(
+        self, index: int, error: BaseException, continues: bool = True
+    ) -> None:
         """Count an error as the loss of a sample as well."""
-        super().swallowed(index, error, continues)
+        super().count_swallowed_error(index, error, continues)
         stage = self.reported_stages[index]
         key, shard = self.last_input(index)
         line = line_of(error) or stage.line
         loss = LostSamples(error_text(error), line, key, shard, machine_fault=machine_fault(error))
-        is_first = self._losses.swallows(index, type(error).__name__, loss)
+        is_first = self._losses.count_loss_by_error(index, type(error).__name__, loss)
         self.position.write_counts(index, stage)
         if is_first:
             self.report()

@@ -20,7 +20,7 @@ from ..reports.process_position import read_steps
 from ..reports.process_report import Fault, ProcessReport, read_reports
 from ..reports.process_stacks import hanging_line
 from ..user_code.load_pipeline import PipelineError
-from ..user_code.user_process import IMPORT, how_it_ended, oom_kills
+from ..user_code.user_process import IMPORT, exit_text, oom_kills
 from .observed_run import ObservedRun, RunEnd, all_stages, index_among_all
 from .run_request import RunRequest
 
@@ -89,9 +89,7 @@ class _RunningPipeline:
                 return
         except (OSError, EOFError):
             self.peer.ends_within(_DEATH)
-            raise PipelineError(
-                f"{name} ended: {how_it_ended(self.peer.close(), self.log)}"
-            ) from None
+            raise PipelineError(f"{name} ended: {exit_text(self.peer.close(), self.log)}") from None
         _, line = hanging_line(self.folder, self.peer.pid)
         self.peer.close()
         at_line = f" ({line})" if line else ""
@@ -115,7 +113,7 @@ class _RunningPipeline:
         if end == "hung":
             fault = self._fault_at_last_step(reports, hanging_pid, "", line)
         elif end == "died":
-            how = how_it_ended(exit_status, self.log)
+            how = exit_text(exit_status, self.log)
             fault = self._fault_at_last_step(reports, 0, how, "")
         elif reports and reports[0].fault is not None:
             end, fault = self._exception(reports)

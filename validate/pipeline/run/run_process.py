@@ -21,8 +21,8 @@ from ...tracing.trace_run import Stopped
 from ..reports.process_position import MAIN, ProcessPosition
 from ..reports.run_lists import list_opened
 from ..user_code.iterables import Items, is_map_style, is_ray
-from ..user_code.load_pipeline import PipelineError, build, check_built, failure_text, find
-from ..user_code.user_process import bound_memory, forget_ranks, start_ray
+from ..user_code.load_pipeline import PipelineError, build, check_built, failure_text, load_object
+from ..user_code.user_process import forget_ranks, limit_memory, start_ray
 from .measured_loaders import MeasuredLoaders
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
@@ -43,16 +43,16 @@ def serve(spec: str) -> None:
     folder = Path(request.folder)
     position = begin_reports(folder, MAIN)
     position.step(-1, "", "")
-    bound_memory()
+    limit_memory()
     forget_ranks()
     list_opened(folder, request.urls)
     try:
-        made_by = find(spec)
+        user_object = load_object(spec)
         start_ray()
         send(line, "")
-        pipeline = _built(spec, made_by, request)
+        pipeline = _build_pipeline(spec, user_object, request)
         send(line, "")
-        request = replace(request, call_lines=_call_lines(made_by))
+        request = replace(request, call_lines=_call_lines(user_object))
         if request.shard_samples is not None:
             request = replace(request, pass_limit=PassLimit.of(pipeline, request.shard_samples))
         _run(pipeline, request, position)
@@ -64,10 +64,10 @@ def serve(spec: str) -> None:
     os._exit(0)
 
 
-def _built(spec: str, made_by: object, request: RunRequest) -> object:
+def _build_pipeline(spec: str, user_object: object, request: RunRequest) -> object:
     """Return the pipeline of the user's function. Raises PipelineError if it cannot be built."""
     try:
-        pipeline = build(made_by, request.urls)
+        pipeline = build(user_object, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         text = failure_text(error, "called")
         line = line_of(error)
@@ -77,7 +77,7 @@ def _built(spec: str, made_by: object, request: RunRequest) -> object:
         if fault:
             text += f"; {fault}: validate where it will train"
         raise PipelineError(f"{spec} cannot be built: {text}") from None
-    check_built(made_by, pipeline)
+    check_built(user_object, pipeline)
     # The handlers of webdataset sleep half a second after each warning.
     handlers = sys.modules.get("webdataset.handlers")
     if handlers:
@@ -93,11 +93,11 @@ class _NoSleep:
         """Return at once."""
 
 
-def _call_lines(made_by: object) -> dict[str, str]:
+def _call_lines(user_object: object) -> dict[str, str]:
     """Return the names that a function or class calls in one line only, with that line."""
     try:
-        file = inspect.getsourcefile(made_by) or ""  # type: ignore[arg-type]
-        lines, first = inspect.getsourcelines(made_by)  # type: ignore[arg-type]
+        file = inspect.getsourcefile(user_object) or ""  # type: ignore[arg-type]
+        lines, first = inspect.getsourcelines(user_object)  # type: ignore[arg-type]
     except (OSError, TypeError):
         return {}
     lines_of: dict[str, list[str]] = {}
@@ -122,11 +122,11 @@ def _run(pipeline: object, request: RunRequest, position: ProcessPosition) -> No
     loaders = MeasuredLoaders(request, deadline)
     run = ReportedRun(take_apart(pipeline, loaders.run), MAIN, request, position, deadline)
     if isinstance(pipeline, Items):
-        pipeline.before_item = run.begins_item
+        pipeline.before_item = run.note_item_start
     try:
         with run.counting_warnings():
             for item in run.assemble():
-                run.delivers(item)
+                run.list_delivered(item)
     except Stopped:
         pass
     except BaseException as error:  # noqa: BLE001 - the user's code may raise anything

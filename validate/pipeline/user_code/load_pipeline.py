@@ -30,7 +30,7 @@ class PipelineError(Exception):
     """A pipeline cannot be found, imported or built; the message has the reason and a fix."""
 
 
-def find(spec: str) -> object:
+def load_object(spec: str) -> object:
     """Import a module, or a file, and return the object in it.
 
     Args:
@@ -43,7 +43,7 @@ def find(spec: str) -> object:
     module_name, colon, object_path = spec.rpartition(":")
     if not (colon and module_name and object_path):
         raise PipelineError(f"{spec}: write --pipeline module:object or --pipeline train.py:make")
-    module = _imported(module_name)
+    module = _import_module(module_name)
     result: object = module
     for name in object_path.split("."):
         if not hasattr(result, name):
@@ -54,7 +54,7 @@ def find(spec: str) -> object:
     return result
 
 
-def build(made_by: object, urls: Sequence[str]) -> object:
+def build(user_object: object, urls: Sequence[str]) -> object:
     """Return the pipeline for some shards.
 
     A function gets the shards as a list, with their passwords and signatures. One without a
@@ -62,54 +62,45 @@ def build(made_by: object, urls: Sequence[str]) -> object:
     reads its own shards.
 
     Args:
-        made_by: the object that the user named: a function, a class, or a pipeline.
+        user_object: the object that the user named: a function, a class, or a pipeline.
         urls: the shards.
 
     Raises:
         Exception: what the function raises.
     """
-    is_function = inspect.isclass(made_by) or inspect.isroutine(made_by)
+    is_function = inspect.isclass(user_object) or inspect.isroutine(user_object)
     # A pipeline may be callable as well.
-    is_pipeline = not is_function and hasattr(made_by, "__iter__")
-    if not callable(made_by) or is_pipeline:
-        return made_by
-    if _takes_no_shards(made_by):
-        return made_by()
-    return made_by(_exact(urls))
+    is_pipeline = not is_function and hasattr(user_object, "__iter__")
+    if not callable(user_object) or is_pipeline:
+        return user_object
+    if _takes_no_shards(user_object):
+        return user_object()
+    exact_urls = [url.exact if isinstance(url, Shard) else url for url in urls]
+    for url in exact_urls:
+        # The reports of this process hide its secrets.
+        redact(url)
+    return user_object(exact_urls)
 
 
-def _takes_no_shards(made_by: object) -> bool:
+def _takes_no_shards(user_object: object) -> bool:
     """Return whether a function has no positional parameter.
 
     Returns False if that is not known, as for some functions in C.
     """
     try:
-        parameters = inspect.signature(made_by).parameters.values()  # type: ignore[arg-type]
+        parameters = inspect.signature(user_object).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return False
     named_only = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
     return all(parameter.kind in named_only for parameter in parameters)
 
 
-def _exact(urls: Sequence[str]) -> list[str]:
-    """Return what opens the shards.
-
-    Its secrets are hidden in all reports of this process.
-    """
-    exact_urls = []
-    for url in urls:
-        exact = url.exact if isinstance(url, Shard) else url
-        redact(exact)
-        exact_urls.append(exact)
-    return exact_urls
-
-
-def check_built(made_by: object, built: object) -> None:
+def check_built(user_object: object, built: object) -> None:
     """Raise PipelineError if a function returned nothing, or several pipelines.
 
     A list of stages is one pipeline.
     """
-    name = escape(getattr(made_by, "__name__", type(made_by).__name__), _MOST_NAME_LETTERS)
+    name = escape(getattr(user_object, "__name__", type(user_object).__name__), _MOST_NAME_LETTERS)
     kind = type(built).__name__
     if built is None:
         raise PipelineError(f"{name} returned None: is a return missing?")
@@ -175,12 +166,12 @@ def _argparse_message(error: BaseException) -> str:
     return ""
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     """Import a module by its name, or the file of a path."""
     is_file = name.endswith(".py") or os.sep in name
     try:
         if is_file:
-            return _imported_file(Path(name))
+            return _import_file(Path(name))
         sys.path.insert(0, os.getcwd())
         return importlib.import_module(name)
     except PipelineError:
@@ -210,7 +201,7 @@ def _import_error(name: str, error: BaseException) -> PipelineError:
     return PipelineError(f"{name} cannot be imported: {text}")
 
 
-def _imported_file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise PipelineError(f"there is no file {path}")
     # As Python does for a script.

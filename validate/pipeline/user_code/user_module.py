@@ -10,7 +10,7 @@ from types import ModuleType
 from ...tracing.errors import own_line
 
 
-def globals_of(made_by: object) -> dict[str, tuple[int, int]]:
+def globals_of(user_object: object) -> dict[str, tuple[int, int]]:
     """Return each global of the module in which a function or class is defined.
 
     A change of a global is visible if its identity or length changes.
@@ -18,7 +18,7 @@ def globals_of(made_by: object) -> dict[str, tuple[int, int]]:
     Returns:
         Name -> identity of the value, and its length if it is a dict, a list or a set.
     """
-    module = _module_of(made_by)
+    module = _module_of(user_object)
     if module is None:
         return {}
     values = {}
@@ -29,14 +29,14 @@ def globals_of(made_by: object) -> dict[str, tuple[int, int]]:
     return values
 
 
-def libraries_of(made_by: object) -> tuple[str, ...]:
+def libraries_of(user_object: object) -> tuple[str, ...]:
     """Return the library modules that the module of a function or class uses.
 
     A process can import them in advance.
 
     () if that would make a difference: if threads run, or CUDA is in use.
     """
-    module = _module_of(made_by)
+    module = _module_of(user_object)
     torch = sys.modules.get("torch")
     uses_cuda = torch is not None and torch.cuda.is_initialized()
     if module is None or threading.active_count() > 1 or uses_cuda:
@@ -52,8 +52,8 @@ def libraries_of(made_by: object) -> tuple[str, ...]:
     return tuple(sorted(libraries))
 
 
-def _module_of(made_by: object) -> ModuleType | None:
-    return sys.modules.get(str(getattr(made_by, "__module__", "")))
+def _module_of(user_object: object) -> ModuleType | None:
+    return sys.modules.get(str(getattr(user_object, "__module__", "")))
 
 
 def _top_package(name: str) -> str:

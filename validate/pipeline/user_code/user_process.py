@@ -47,7 +47,7 @@ def forget_ranks() -> None:
         os.environ.pop(name, None)
 
 
-def bound_memory() -> None:
+def limit_memory() -> None:
     """Limit memory to half of the free memory: a pipeline that needs more gets a MemoryError."""
     limit = private_data_bytes() + max(_LEAST_MEMORY, host_memory().free // 2)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
@@ -71,7 +71,7 @@ def oom_kills() -> int:
     return kills
 
 
-def how_it_ended(exit_status: int, log: IO[bytes]) -> str:
+def exit_text(exit_status: int, log: IO[bytes]) -> str:
     """Return how a process ended, with the last line of its standard error.
 
     Args:

@@ -2,7 +2,7 @@
 
 A row has a mark for each of its columns: a key of the shards as it is, otherwise a hash of the
 content. Columns that differ in each run, such as randomly cropped images, identify nothing;
-``identifying`` leaves them out.
+``identifying_columns`` leaves them out.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -83,7 +83,7 @@ def row_of_sample(item: object, keys: Collection[str]) -> Row:
     return _row(columns, keys)
 
 
-def identifying(
+def identifying_columns(
     rows: Sequence[Row], other_rows: Sequence[Row], *, unique_keys: bool, whole: bool
 ) -> tuple[str, ...]:
     """Return the columns by which rows of one run are recognized in another; () if there are none.
@@ -134,7 +134,7 @@ def identity(row: Row, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(row.get(name, "") for name in columns)
 
 
-def such_as(identities: Iterable[tuple[str, ...]]) -> str:
+def example_key_text(identities: Iterable[tuple[str, ...]]) -> str:
     """Return the key of the first row in parentheses, "" if it has none."""
     for mark in next(iter(identities)):
         if mark.startswith(KEY):

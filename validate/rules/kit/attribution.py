@@ -31,10 +31,10 @@ from wdsflow.scan.statuses import (
 
 from .base import Context
 from .field_roles import ROLES, alternative, has_role
-from .folded_shapes import fold, undotted
-from .missing_fields import FieldNeeds, field_needs, is_cut
+from .folded_shapes import fold_shape, without_dots
+from .missing_fields import FieldNeeds, field_needs, may_be_cut
 
-Lost = Mapping[tuple[str, str], int]
+LossesByRule = Mapping[tuple[str, str], int]
 """By the url of a shard and the code of a rule: how many samples a reader loses."""
 
 _IMAGES = {
@@ -76,15 +76,17 @@ _OF_PIECES = (
 )
 
 
-def attributed(context: Context, reader: Reader) -> Lost:
+def losses_by_rule(context: Context, reader: Reader) -> LossesByRule:
     """Return the rule of each sample that a reader loses.
 
     Empty for a reader that ends with an exception.
     """
-    return context.once(("attributed", id(reader)), lambda: _attributed(context, reader))
+    return context.cached(
+        ("losses by rule", id(reader)), lambda: _count_losses_by_rule(context, reader)
+    )
 
 
-def _attributed(context: Context, reader: Reader) -> Lost:
+def _count_losses_by_rule(context: Context, reader: Reader) -> LossesByRule:
     verdict = context.verdict_of(reader.name)
     if verdict is None or verdict.run is not None or verdict.outcome == "crashes":
         return {}
@@ -94,29 +96,29 @@ def _attributed(context: Context, reader: Reader) -> Lost:
             needs = of_reader
     lost: Counter[tuple[str, str]] = Counter()
     for shard in context.evidence.shards:
-        for code, count in _in_shard(context, reader, shard, needs).items():
+        for code, count in _losses_in_shard(context, reader, shard, needs).items():
             lost[shard.url, code] += count
     rest = verdict.samples - verdict.usable - lost.total()
     if rest > 0:
-        _add_joined(context, lost, rest)
+        _add_joined_samples(context, lost, rest)
     elif rest < 0:
-        _give_back(lost, -rest)
+        _subtract_pieces(lost, -rest)
     return +lost
 
 
-def _in_shard(
+def _losses_in_shard(
     context: Context, reader: Reader, shard: ShardEvidence, needs: FieldNeeds | None
 ) -> Counter[str]:
     """Return the losses in one shard, as if it were the only one."""
-    bound = context.bound(reader)
+    bound = context.bound_reader(reader)
     lost: Counter[str] = Counter()
     if not bound.opens(shard):
-        code = "W004" if shard.compression else _ending(shard)
+        code = "W004" if shard.compression else _rule_for_ending(shard)
         lost[code] = shard.samples
         return lost
     samples = shard.samples
     usable = 0
-    for run in bound.runs(shard).counted():
+    for run in bound.runs(shard).shape_counts():
         fates = context.fates(bound, run.shape)
         useful = sum(fate.kind == "usable" for fate in fates)
         usable += useful * run.count
@@ -126,24 +128,24 @@ def _in_shard(
         samples += (len(fates) - 1) * run.count
         for fate in fates:
             if fate.kind != "usable":
-                code = _code(context, bound, shard, run, fate, needs, pieces=len(fates))
+                code = _rule_for_fate(context, bound, shard, run, fate, needs, pieces=len(fates))
                 lost[code] += run.count
     for shape, count in shard.again.items():
         is_complete = any(fate.stage in ("decode", "batch") for fate in context.fates(bound, shape))
         samples += count * is_complete
     if shard.unreached:
-        lost[_ending(shard)] += shard.unreached
+        lost[_rule_for_ending(shard)] += shard.unreached
     rest = samples - usable - lost.total()
     if rest < 0:
-        _give_back(lost, -rest)
+        _subtract_pieces(lost, -rest)
     elif rest > 0:
         # Dots have merged samples into one.
-        code = "W010" if shard.tally("name.dotted").count else _ending(shard)
+        code = "W010" if shard.tally("name.dotted").count else _rule_for_ending(shard)
         lost[code] += rest
     return lost
 
 
-def _code(
+def _rule_for_fate(
     context: Context,
     reader: Reader,
     shard: ShardEvidence,
@@ -159,14 +161,14 @@ def _code(
     if fate.detail:
         for part in run.shape:
             if part.suffix.lower() == fate.detail.lower():
-                return _code_of_field(part, fate, shard)
+                return _rule_for_field(part, fate, shard)
     if pieces > 1:
         is_replaced = any(part.suffix.lower() in RESERVED for part in run.shape)
         return "F128" if is_replaced else "W007"
-    return _code_of_missing(context, reader, shard, run, needs)
+    return _rule_for_missing_field(context, reader, shard, run, needs)
 
 
-def _code_of_field(part: Part, fate: Fate, shard: ShardEvidence) -> str:
+def _rule_for_field(part: Part, fate: Fate, shard: ShardEvidence) -> str:
     """Return the rule for a field whose contents a reader does not take."""
     kind = kind_of(part.suffix)
     status = part.status
@@ -187,7 +189,7 @@ def _code_of_field(part: Part, fate: Fate, shard: ShardEvidence) -> str:
     return "F121"
 
 
-def _code_of_missing(
+def _rule_for_missing_field(
     context: Context,
     reader: Reader,
     shard: ShardEvidence,
@@ -197,8 +199,8 @@ def _code_of_missing(
     """Return the rule for a sample without its image or its caption."""
     last = reader.runs(shard).last
     is_last = last is not None and run.key == last.key and run.offset == last.offset
-    if is_last and is_cut(shard):
-        return _ending(shard)
+    if is_last and may_be_cut(shard):
+        return _rule_for_ending(shard)
     for name, code in _SPLITTING:
         if shard.tally(name).count:
             return code
@@ -207,10 +209,10 @@ def _code_of_missing(
         return "W013"
     if needs is None:
         return "F102"
-    shape = fold(shard, run.shape)
+    shape = fold_shape(shard, run.shape)
     required = [role for role in ROLES if needs.names[role]]
     missing = [role for role in required if not has_role(context, reader, shape, role)]
-    fixed = tuple(undotted(shard, part) for part in shape)
+    fixed = tuple(without_dots(shard, part) for part in shape)
     if fixed != shape and all(has_role(context, reader, fixed, role) for role in missing):
         return "W010"
     if any(role in needs.absent for role in missing):
@@ -220,7 +222,7 @@ def _code_of_missing(
     return "F102"
 
 
-def _ending(shard: ShardEvidence) -> str:
+def _rule_for_ending(shard: ShardEvidence) -> str:
     """Return the rule on how a shard ends."""
     for name, code in _ENDINGS:
         if shard.tally(name).count:
@@ -228,7 +230,7 @@ def _ending(shard: ShardEvidence) -> str:
     return "W020" if shard.error else "W001"
 
 
-def _give_back(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> None:
+def _subtract_pieces(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> None:
     """Count fewer pieces as samples: two halves of a sample are one lost sample."""
 
     def order(item: "tuple[str, str] | str") -> int:
@@ -241,9 +243,9 @@ def _give_back(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> N
         count -= less
 
 
-def _add_joined(context: Context, lost: "Counter[tuple[str, str]]", count: int) -> None:
+def _add_joined_samples(context: Context, lost: "Counter[tuple[str, str]]", count: int) -> None:
     """Attribute samples of which another shard has the rest, or with which it joins them."""
-    for shard in _meeting(context):
+    for shard in _shards_continued_elsewhere(context):
         lost[shard.url, "W021"] += 1
         count -= 1
         if not count:
@@ -252,7 +254,7 @@ def _add_joined(context: Context, lost: "Counter[tuple[str, str]]", count: int) 
         lost[context.evidence.shards[0].url, "W021"] += count
 
 
-def _meeting(context: Context) -> Iterator[ShardEvidence]:
+def _shards_continued_elsewhere(context: Context) -> Iterator[ShardEvidence]:
     """Yield the shards whose last key is the first one of another shard."""
     heads = {
         shard.runs.head.key for shard in context.evidence.shards if shard.runs.head is not None

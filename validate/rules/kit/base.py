@@ -48,13 +48,13 @@ class Context:
     environment: dict[str, str] = field(default_factory=dict)
     _known: dict[Hashable, object] = field(default_factory=dict, repr=False)
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what ``make`` returns; it is called once for each key."""
         if key not in self._known:
             self._known[key] = make()
         return cast("T", self._known[key])
 
-    def names(self) -> tuple[str, ...]:
+    def reader_names(self) -> tuple[str, ...]:
         """Return the names of all chosen readers."""
         return tuple(reader.name for reader in self.readers)
 
@@ -76,37 +76,37 @@ class Context:
 
     def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of a run of that shape, computed once per reader and shape."""
-        return self.once((id(reader), shape), lambda: reader.fates(shape))
+        return self.cached((id(reader), shape), lambda: reader.fates(shape))
 
-    def bound(self, reader: Reader) -> Reader:
+    def bound_reader(self, reader: Reader) -> Reader:
         """Return a reader in its state after the first shards."""
-        return self.once(("bound", id(reader)), lambda: reader.bound_to(self.evidence.shards))
+        return self.cached(("bound", id(reader)), lambda: reader.bound_to(self.evidence.shards))
 
     def usable(self, reader: Reader, shape: Shape) -> int:
         """Return how many samples of one run of that shape reach a batch."""
         return sum(fate.kind == "usable" for fate in self.fates(reader, shape))
 
-    def ends(self, shard: ShardEvidence, reason: str) -> tuple[str, ...]:
+    def readers_ended_at(self, shard: ShardEvidence, reason: str) -> tuple[str, ...]:
         """Return the names of the readers that raise at a shard for this reason."""
         names = []
         for reader in self.readers:
-            fate = reader.at_shard(shard)
+            fate = reader.crash_at_shard(shard)
             if fate is not None and fate.reason == reason:
                 names.append(reader.name)
         return tuple(names)
 
-    def titles(self, names: Iterable[str]) -> str:
+    def reader_titles(self, names: Iterable[str]) -> str:
         """Return the titles of readers as text: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         named = set(names)
         readers = [reader for reader in self.readers if reader.name in named]
         return listed([short_title(reader.title) for reader in readers])
 
-    def ending(self, names: Collection[str]) -> str:
+    def exception_text(self, names: Collection[str]) -> str:
         """Return the text that readers raise: "Ray Data ends with an exception"."""
         verb = "ends" if len(names) == 1 else "end"
-        return f"{self.titles(names)} {verb} with an exception"
+        return f"{self.reader_titles(names)} {verb} with an exception"
 
-    def ended_by_fields(self) -> set[str]:
+    def readers_ended_by_fields(self) -> set[str]:
         """Return the names of readers that raise because their first samples differ in fields."""
         names = set()
         for verdict in self.verdicts:
@@ -115,7 +115,9 @@ class Context:
                 names.add(verdict.reader)
         return names
 
-    def losing(self, names: Iterable[str], dropped: str, missing: str) -> list[str]:
+    def incomplete_samples_texts(
+        self, names: Iterable[str], dropped: str, missing: str
+    ) -> list[str]:
         """Describe what readers do with incomplete samples.
 
         The result is a list such as ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
@@ -126,7 +128,7 @@ class Context:
             missing: the samples if readers give None for what they miss.
         """
         named = set(names)
-        ended_by_fields = self.ended_by_fields()
+        ended_by_fields = self.readers_ended_by_fields()
         ended: list[str] = []
         dropping: list[str] = []
         giving: list[str] = []
@@ -141,13 +143,13 @@ class Context:
                 dropping.append(reader.name)
         texts = []
         if ended:
-            texts.append(self.ending(ended))
+            texts.append(self.exception_text(ended))
         if dropping:
             verb = "drops" if len(dropping) == 1 else "drop"
-            texts.append(f"{self.titles(dropping)} {verb} {dropped}")
+            texts.append(f"{self.reader_titles(dropping)} {verb} {dropped}")
         if giving:
             verb = "gives" if len(giving) == 1 else "give"
-            texts.append(f"{self.titles(giving)} {verb} None for {missing}")
+            texts.append(f"{self.reader_titles(giving)} {verb} None for {missing}")
         return texts
 
     def targets(self) -> tuple[str, ...]:
@@ -263,11 +265,11 @@ class TallyRule(Rule):
         return self.says.format(
             n=Count(count),
             verb=OneOrMany(count),
-            first=first_seen(detail),
+            first=example_text(detail),
             where=f" ({detail})" if detail else "",
         )
 
-    def seen(self, shard: ShardEvidence) -> Tally:
+    def tally_in(self, shard: ShardEvidence) -> Tally:
         """Return the sum of the rule's tallies, located at the first that is not empty."""
         tallies = [shard.tally(name) for name in self.tallies]
         seen = [tally for tally in tallies if tally.count]
@@ -282,9 +284,9 @@ class TallyRule(Rule):
         """
         return None
 
-    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    def affected_readers(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         """Return the names of the affected readers; by default all chosen readers."""
-        return context.names()
+        return context.reader_names()
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return the severity for one shard."""
@@ -293,7 +295,7 @@ class TallyRule(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard in which something was counted."""
         for shard in context.evidence.shards:
-            tally = self.seen(shard)
+            tally = self.tally_in(shard)
             if tally.count:
                 yield self.finding_in(context, shard, tally)
 
@@ -301,7 +303,7 @@ class TallyRule(Rule):
         """Return the finding for one shard."""
         return self.finding(
             self.message(shard, tally.count, escape(tally.detail)),
-            self.affected(context, shard),
+            self.affected_readers(context, shard),
             shard,
             tally,
             count=tally.count,
@@ -312,29 +314,29 @@ class TallyRule(Rule):
         )
 
 
-def parts_seen(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> Tally:
+def tally_of_fields(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> Tally:
     """Return the number of faulty fields, and the name of the first.
 
     They are counted by the shapes of samples.
     """
     tally = Tally()
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         names = [part.suffix for part in item.shape if at_fault(part)]
         if names:
             tally.add(item.key, item.offset, names[0], item.count * len(names))
     return tally
 
 
-def first_seen(detail: str) -> str:
+def example_text(detail: str) -> str:
     """Return an escaped detail as an example in brackets, "" if there is none.
 
-    >>> first_seen("a b.jpg")
+    >>> example_text("a b.jpg")
     ' (first: a b.jpg)'
     """
     return f" (first: {detail})" if detail else ""
 
 
-def keep(urls: Sequence[str], where: str, note: str) -> Repair:
+def filter_repair(urls: Sequence[str], where: str, note: str) -> Repair:
     """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair.
 
     ``note`` explains its effect.
@@ -343,7 +345,7 @@ def keep(urls: Sequence[str], where: str, note: str) -> Repair:
     return Repair(" ".join(words), safe=False, note=note, where=where)
 
 
-def renamed(name: str) -> str:
+def undecoded_name(name: str) -> str:
     """Return a name under which readers do not decode a field."""
     return f"{name.replace('.', '_')}_raw"
 

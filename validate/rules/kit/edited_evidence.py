@@ -9,20 +9,22 @@ from wdsflow.scan.shapes import Run, Runs, Shape, ShapeCount
 from .shape_edits import Edit
 
 
-def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> list[ShardEvidence]:
+def shards_after_edit(
+    shards: Sequence[ShardEvidence], edit: Edit, caption: str = ""
+) -> list[ShardEvidence]:
     """Return the evidence of shards after an edit of each sample.
 
     ``caption`` is the name in json that holds captions.
 
     Empty shards are left out.
     """
-    edited = [replace(shard, runs=_runs(shard, edit, caption)) for shard in shards]
+    edited = [replace(shard, runs=_runs_after_edit(shard, edit, caption)) for shard in shards]
     return [shard for shard in edited if shard.runs.head is not None]
 
 
-def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
+def _runs_after_edit(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     """Return the runs after an edit. If several shapes became one, their order is unknown."""
-    edited = _edited(shard, edit, caption)
+    edited = _shapes_after_edit(shard, edit, caption)
     if not edited:
         return Runs()
     first, last = edited[0], edited[-1]
@@ -46,7 +48,7 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     return Runs(head, tuple(inner), tail)
 
 
-def _edited(shard: ShardEvidence, edit: Edit, caption: str) -> list[ShapeCount]:
+def _shapes_after_edit(shard: ShardEvidence, edit: Edit, caption: str) -> list[ShapeCount]:
     """Return the shapes after an edit, each with its number of samples.
 
     Samples that the edit leaves out are missing.
@@ -56,7 +58,7 @@ def _edited(shard: ShardEvidence, edit: Edit, caption: str) -> list[ShapeCount]:
     if caption in shard.json_keys:
         remaining.update(shard.json_keys[caption].shapes)
     edited: list[ShapeCount] = []
-    for item in shard.runs.counted():
+    for item in shard.runs.shape_counts():
         with_caption = min(remaining.get(item.shape, 0), item.count)
         if with_caption:
             remaining[item.shape] -= with_caption

@@ -61,7 +61,7 @@ def has_role(context: Context, reader: Reader, shape: Shape, role: Role) -> bool
             _has_role(context, reader, tuple(parts), role) for parts in (paired, by_name.values())
         )
 
-    return context.once((reader.name, role, shape), has_it)
+    return context.cached((reader.name, role, shape), has_it)
 
 
 def _has_role(context: Context, reader: Reader, shape: Shape, role: Role) -> bool:

@@ -18,7 +18,7 @@ from .base import Context
 _MARK = "\0"
 
 
-def folded(
+def folded_shapes(
     context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True
 ) -> tuple[ShapeCount, ...]:
     """Return the shapes of a shard for a reader, with unusual field names numbered.
@@ -29,8 +29,8 @@ def folded(
 
     def merged_shapes() -> tuple[ShapeCount, ...]:
         merged: dict[Shape, ShapeCount] = {}
-        for item in runs.counted(with_tail=with_tail):
-            shape = fold(shard, item.shape)
+        for item in runs.shape_counts(with_tail=with_tail):
+            shape = fold_shape(shard, item.shape)
             first = merged.get(shape)
             if first is None:
                 merged[shape] = ShapeCount(shape, item.count, item.key, item.offset)
@@ -39,7 +39,7 @@ def folded(
                 merged[shape] = ShapeCount(shape, count, first.key, first.offset)
         return tuple(merged.values())
 
-    return context.once(("shapes", id(runs), with_tail), merged_shapes)
+    return context.cached(("shapes", id(runs), with_tail), merged_shapes)
 
 
 def is_wild(shard: ShardEvidence, suffix: str) -> bool:
@@ -62,14 +62,14 @@ def is_wild(shard: ShardEvidence, suffix: str) -> bool:
     return entry.count < shard.samples / 2
 
 
-def undotted(shard: ShardEvidence, part: Part) -> Part:
+def without_dots(shard: ShardEvidence, part: Part) -> Part:
     """Return the part as if its member's base name had no dots; the same object if it has none."""
     if "." not in part.suffix or not is_wild(shard, part.suffix):
         return part
     return Part(part.suffix.rpartition(".")[2], part.status)
 
 
-def fold(shard: ShardEvidence, shape: Shape) -> Shape:
+def fold_shape(shard: ShardEvidence, shape: Shape) -> Shape:
     """Return an equivalent shape in which unusual field names are numbered.
 
     Many samples then share it.
@@ -80,10 +80,10 @@ def fold(shard: ShardEvidence, shape: Shape) -> Shape:
     return tuple(_numbered(shard, part, numbers) for part in shape)
 
 
-def shown(suffix: str) -> str:
+def display_name(suffix: str) -> str:
     r"""Return a field name for messages; it may be a numbered one.
 
-    >>> shown("jpg"), shown("\x001.jpg")
+    >>> display_name("jpg"), display_name("\x001.jpg")
     ('jpg', '*.jpg')
     """
     return "*." + suffix.partition(".")[2] if suffix.startswith(_MARK) else suffix

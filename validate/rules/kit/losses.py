@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wdsflow.text.words import how_many
 
 from ...finding import ORDER, Finding
-from .attribution import attributed
+from .attribution import losses_by_rule
 from .base import Context, Rule
 
 FindingsByCode = Mapping[str, Sequence[Finding]]
@@ -34,8 +34,8 @@ def with_losses(
     divider = _LossDivider(findings, rules, is_all=is_all)
     costs: dict[_FindingId, Counter[str]] = {}
     for reader in context.readers:
-        for (url, code), count in attributed(context, reader).items():
-            for finding_id, samples in divider.divided(url, code, count):
+        for (url, code), count in losses_by_rule(context, reader).items():
+            for finding_id, samples in divider.split_among_findings(url, code, count):
                 costs.setdefault(finding_id, Counter())[reader.name] += samples
     results: dict[str, list[Finding]] = {}
     for code, of_rule in findings.items():
@@ -54,7 +54,7 @@ def total_lost(findings: Iterable[Finding]) -> dict[str, int]:
     return dict(total)
 
 
-def drops(context: Context, lost: Mapping[str, int]) -> str:
+def lost_samples_text(context: Context, lost: Mapping[str, int]) -> str:
     """Describe how many samples readers lose: "OpenCLIP 3.3.0 drops 3 samples"; "" for none."""
     groups: dict[int, list[str]] = {}
     for name, samples in lost.items():
@@ -62,7 +62,7 @@ def drops(context: Context, lost: Mapping[str, int]) -> str:
     texts: list[str] = []
     for samples, names in groups.items():
         number = how_many(samples, "sample")
-        texts += context.losing(names, number, number)
+        texts += context.incomplete_samples_texts(names, number, number)
     return ", ".join(texts)
 
 
@@ -76,7 +76,9 @@ class _LossDivider:
         self._rules = rules
         self._is_all = is_all
 
-    def divided(self, url: str, code: str, count: int) -> Iterator[tuple[_FindingId, int]]:
+    def split_among_findings(
+        self, url: str, code: str, count: int
+    ) -> Iterator[tuple[_FindingId, int]]:
         """Yield the findings that samples belong to, each with its part of them.
 
         Args:
@@ -84,12 +86,13 @@ class _LossDivider:
             code: of the rule.
             count: of the samples.
         """
-        finding_ids = self._in_shard(url, code)
+        finding_ids = self._findings_in_shard(url, code)
         if not finding_ids:
             # Another rule has explained the finding, or reports it for all shards.
-            finding_ids = self._explaining(url, code)
-        if not finding_ids:
-            return
+            explanation = self._explanation(url, code)
+            if explanation is None:
+                return
+            finding_ids = [explanation]
         *others, last = finding_ids
         for finding_id in others:
             part = min(count, self._findings[finding_id.code][finding_id.number].count)
@@ -97,7 +100,7 @@ class _LossDivider:
             yield finding_id, part
         yield last, count
 
-    def _in_shard(self, url: str, code: str) -> list[_FindingId]:
+    def _findings_in_shard(self, url: str, code: str) -> list[_FindingId]:
         """Return the findings of a rule in a shard, otherwise those about all shards."""
         of_all: list[_FindingId] = []
         of_shard: list[_FindingId] = []
@@ -113,23 +116,23 @@ class _LossDivider:
             return of_all
         return of_shard or without_shard
 
-    def _explaining(self, url: str, code: str) -> list[_FindingId]:
-        """Return the finding that explains losses by a rule without a finding.
+    def _explanation(self, url: str, code: str) -> _FindingId | None:
+        """Return the finding that explains losses by a rule without a finding; None if none does.
 
         This is the finding of a cause, otherwise the worst one in the shard, otherwise the worst
-        one without a shard. Empty if there is none.
+        one without a shard.
         """
         causes = self._rules[code].requires if code in self._rules else ()
         for cause in causes:
-            finding_ids = self._in_shard(url, cause)
+            finding_ids = self._findings_in_shard(url, cause)
             if finding_ids:
-                return finding_ids[:1]
+                return finding_ids[0]
         if not self._is_all:
-            return []
-        return self._worst(url) or self._worst(None)
+            return None
+        return self._worst_finding(url) or self._worst_finding(None)
 
-    def _worst(self, url: str | None) -> list[_FindingId]:
-        """Return the most severe finding about the data of a shard; None: about no shard."""
+    def _worst_finding(self, url: str | None) -> _FindingId | None:
+        """Return the most severe finding about the data of a shard; url None: about no shard."""
         candidates: list[tuple[int, _FindingId]] = []
         for code, of_rule in self._findings.items():
             # Those are about the configuration.
@@ -138,11 +141,13 @@ class _LossDivider:
             for number, finding in enumerate(of_rule):
                 if finding.shard == url:
                     candidates.append((ORDER[finding.severity], _FindingId(code, number)))
-        return [min(candidates)[1]] if candidates else []
+        return min(candidates)[1] if candidates else None
 
 
 def _with_cost(finding: Finding, cost: Counter[str] | None, context: Context) -> Finding:
     lost = dict(+cost) if cost else {}
     if not lost:
         return finding
-    return replace(finding, lost=lost, message=f"{finding.message}; {drops(context, lost)}")
+    return replace(
+        finding, lost=lost, message=f"{finding.message}; {lost_samples_text(context, lost)}"
+    )

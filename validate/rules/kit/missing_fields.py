@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.runs import count_merged_samples, is_junk_run
 from wdsflow.scan.shapes import Shape
 
 from .base import Context
 from .field_roles import ROLES, Role, accepted_fields, alternative, fields_in, has_role
-from .folded_shapes import fold, folded, is_wild, shown, undotted
+from .folded_shapes import display_name, fold_shape, folded_shapes, is_wild, without_dots
 
 
 class FieldNeeds(NamedTuple):
@@ -66,7 +66,7 @@ def incomplete_samples(context: Context, needs: FieldNeeds) -> Iterator[Incomple
         yield from _in_shard(context, needs.reader, shard, roles)
 
 
-def is_cut(shard: ShardEvidence) -> bool:
+def may_be_cut(shard: ShardEvidence) -> bool:
     """Return whether the end of a shard may be missing: its last sample is then another matter."""
     if shard.stop.kind in ("silent", "error"):
         return True
@@ -78,7 +78,7 @@ def missing_at_end(shard: ShardEvidence) -> str:
     last = shard.runs.last
     others = [
         item
-        for item in shard.runs.counted(with_tail=False)
+        for item in shard.runs.shape_counts(with_tail=False)
         if not is_junk_run(item.key, item.shape)
     ]
     if last is None or not others:
@@ -94,9 +94,9 @@ def _in_shard(
 ) -> list[IncompleteSamples]:
     groups: dict[tuple[tuple[Role, ...], str], IncompleteSamples] = {}
     # W001, W002 or W018 report a truncated sample.
-    with_tail = not is_cut(shard)
-    hidden = _hidden(reader, shard, with_tail=with_tail)
-    for item in folded(context, reader, shard, with_tail=with_tail):
+    with_tail = not may_be_cut(shard)
+    hidden = _merged_by_dots(reader, shard, with_tail=with_tail)
+    for item in folded_shapes(context, reader, shard, with_tail=with_tail):
         if is_junk_run(item.key, item.shape):
             # macOS twins and dot-files in folders: W012.
             continue
@@ -108,7 +108,7 @@ def _in_shard(
             instead = alternative(reader, shard, item.shape, missing[0])
         group = groups.get((missing, instead))
         if group is None:
-            fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
+            fields = ", ".join(sorted({display_name(part.suffix).lower() for part in item.shape}))
             group = IncompleteSamples(
                 reader,
                 shard,
@@ -131,7 +131,7 @@ def _is_hidden_by_dots(
 
     W010 reports such names.
     """
-    fixed = tuple(undotted(shard, part) for part in shape)
+    fixed = tuple(without_dots(shard, part) for part in shape)
     return fixed != shape and all(has_role(context, reader, fixed, role) for role in roles)
 
 
@@ -141,14 +141,14 @@ def _has_anywhere(context: Context, reader: Reader, role: Role) -> bool:
     W010 reports such names.
     """
     for shard in context.evidence.shards:
-        for item in folded(context, reader, shard):
-            fixed = tuple(undotted(shard, part) for part in item.shape)
+        for item in folded_shapes(context, reader, shard):
+            fixed = tuple(without_dots(shard, part) for part in item.shape)
             if has_role(context, reader, fixed, role):
                 return True
     return False
 
 
-def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter[Shape]:
+def _merged_by_dots(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter[Shape]:
     """Return how many samples were merged into others by dots in base names.
 
     They are counted by the folded shapes of the others.
@@ -156,7 +156,7 @@ def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter
     hidden: Counter[Shape] = Counter()
     if not shard.tally("name.dotted").count:
         return hidden
-    for item in reader.runs(shard).counted(with_tail=with_tail):
-        count = item.count * merged(item.shape, partial(is_wild, shard))
-        hidden[fold(shard, item.shape)] += count
+    for item in reader.runs(shard).shape_counts(with_tail=with_tail):
+        count = item.count * count_merged_samples(item.shape, partial(is_wild, shard))
+        hidden[fold_shape(shard, item.shape)] += count
     return hidden

@@ -8,7 +8,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from .base import Context, OneOrMany, TallyRule, first_seen
+from .base import Context, OneOrMany, TallyRule, example_text
 
 
 class _Unit(NamedTuple):
@@ -41,7 +41,7 @@ class QualityRule(TallyRule):
         shards = context.evidence.shards
         affected: list[tuple[ShardEvidence, Tally]] = []
         for shard in shards:
-            tally = self.seen(shard)
+            tally = self.tally_in(shard)
             if tally.count:
                 affected.append((shard, tally))
         if not affected:
@@ -60,10 +60,10 @@ class QualityRule(TallyRule):
         where = f" in {how_many(len(affected), 'shard')}" if len(shards) > 1 else ""
         if first.detail != "txt":
             # That would be no useful example: the message already says that these are captions.
-            where += first_seen(escape(first.detail))
+            where += example_text(escape(first.detail))
         yield self.finding(
             self.says.format(n=number, verb=OneOrMany(count), where=where),
-            context.names(),
+            context.reader_names(),
             first_shard,
             first,
             count=count,

@@ -9,7 +9,7 @@ from wdsflow.scan.shapes import Part, Shape
 from wdsflow.scan.statuses import OK, OPAQUE, UNKNOWN, UNSAFE
 
 from .base import Context
-from .folded_shapes import folded
+from .folded_shapes import folded_shapes
 
 FixPart = Callable[[Part], Part]
 # Statuses of contents that are no fault.
@@ -31,7 +31,7 @@ def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: Fix
     """
     samples = 0
     crash = False
-    for item in folded(context, reader, shard):
+    for item in folded_shapes(context, reader, shard):
         fixed = tuple(fixed_part(part) for part in item.shape)
         if fixed == item.shape:
             continue

@@ -48,14 +48,14 @@ class LossRule(TallyRule):
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         """Return the loss of one reader in one shard if its samples had no other fault."""
-        return loss(context, context.bound(reader), shard, self.fixed_part)
+        return loss(context, context.bound_reader(reader), shard, self.fixed_part)
 
     def check(self, context: Context) -> Iterator[Finding]:
         faulty: list[_FaultyShard] = []
         # Samples that each reader loses in all shards.
         totals: Counter[str] = Counter()
         for shard in context.evidence.shards:
-            tally = self.seen(shard)
+            tally = self.tally_in(shard)
             if not tally.count:
                 continue
             losses: dict[str, RuleLoss] = {}
@@ -90,11 +90,11 @@ class LossRule(TallyRule):
         finding = self.finding_in(context, shard, tally)
         message = finding.message
         if ending:
-            message += f"; {context.ending(ending)}"
+            message += f"; {context.exception_text(ending)}"
         readers = tuple(affected)
         if not affected and self.harmless != "info":
             # The fault is worth a warning although no sample is lost.
-            readers = context.names()
+            readers = context.reader_names()
         return replace(
             finding,
             severity=severity,

@@ -16,7 +16,9 @@ class TrainingRule(Rule):
     """A rule about the training command and its effect on the shards."""
 
     @abstractmethod
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterable[Finding]:
+    def check_forecast(
+        self, context: Context, arguments: Arguments, forecast: Forecast
+    ) -> Iterable[Finding]:
         """Yield findings about one forecast; ``check`` adds its reader."""
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -27,7 +29,7 @@ class TrainingRule(Rule):
         for forecast in context.forecasts:
             if not forecast.applies:
                 continue
-            for finding in self.look(context, context.arguments, forecast):
+            for finding in self.check_forecast(context, context.arguments, forecast):
                 readers: tuple[str, ...] = (forecast.reader,)
                 same = findings.get((finding.message, finding.severity))
                 if same is not None:
@@ -36,7 +38,7 @@ class TrainingRule(Rule):
         yield from findings.values()
 
 
-def flag(*flags: str, note: str = "") -> Repair:
+def flag_repair(*flags: str, note: str = "") -> Repair:
     """Return a flag of the training command, with its value, as a repair.
 
     ``note`` continues the sentence.
@@ -45,6 +47,6 @@ def flag(*flags: str, note: str = "") -> Repair:
     return Repair(words, note=f"train with {words}{note}", flags=flags)
 
 
-def clips(context: Context) -> tuple[str, ...]:
+def openclip_names(context: Context) -> tuple[str, ...]:
     """Return the names of the chosen OpenCLIP versions."""
     return tuple(reader.name for reader in context.readers if reader.runs_training_command)

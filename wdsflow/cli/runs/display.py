@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def displayed(options: "RunOptions", typed: Typed) -> Iterator["RunOptions"]:
+def showing_progress(options: "RunOptions", typed: Typed) -> Iterator["RunOptions"]:
     """Yield the options with functions that print messages, and show progress until the block ends.
 
     Bars on a terminal show shards, time left, samples per second, memory and drops by term;
@@ -35,13 +35,13 @@ def displayed(options: "RunOptions", typed: Typed) -> Iterator["RunOptions"]:
     ) as bars:
         if bars is None:
             lines = _LineDisplay(typed, here=here)
-            yield replace(options, say=say, begin=lines.begin, watch=lines.watch)
+            yield replace(options, say=print_message, begin=lines.begin, watch=lines.watch)
         else:
             display = _BarDisplay(bars, typed, here=here)
-            yield replace(options, say=say, begin=display.begin, watch=display.watch)
+            yield replace(options, say=print_message, begin=display.begin, watch=display.watch)
 
 
-def say(line: str) -> None:
+def print_message(line: str) -> None:
     """Print a message on standard error; further lines of it are indented."""
     print(line if line.startswith(" ") else f"wdsflow: {line}", file=sys.stderr, flush=True)
 
@@ -60,16 +60,16 @@ class _LineDisplay:
         The display watches a pass. A listing is reported shard by shard, by the returned function.
         """
         if activity == LISTING:
-            return ListingLines(total, say).add
+            return ListingLines(total, print_message).add
         self._lines = ProgressLines(here=self._here)
         return None
 
     def watch(self, so_far: "RunSoFar") -> None:
         """Print what is due."""
         for line in self._forecast.lines(so_far):
-            say(line)
+            print_message(line)
         for line in self._lines.lines(so_far):
-            say(line)
+            print_message(line)
 
 
 class _BarDisplay:
@@ -98,7 +98,7 @@ class _BarDisplay:
     def watch(self, so_far: "RunSoFar") -> None:
         """Show the samples of shards that are under way."""
         for line in self._forecast.lines(so_far):
-            say(line)
+            print_message(line)
         self._counts.update(so_far)
         completed = so_far.share * self._shards
         self._bars.update(self._task, completed=completed, description=self._counts.text())

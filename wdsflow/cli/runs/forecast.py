@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.shards.written_names import spelled
 from wdsflow.text.words import duration, how_many
 
@@ -49,8 +49,8 @@ class RunForecast:
         # The url of the shard has a password that must not be printed.
         if so_far.first.hides:
             return
-        out = free(Path("trial")) if "out" in self._typed.given else None
-        trial = self._typed.again(
+        out = unused_path(Path("trial")) if "out" in self._typed.given else None
+        trial = self._typed.command_with(
             urls=[spelled(so_far.first)], out=out, **dict.fromkeys(_RUN_OPTIONS)
         )
         yield f"  to try one shard: {trial}"
@@ -59,8 +59,10 @@ class RunForecast:
         yield "  only whole shards are kept when it is interrupted, and this is a single one"
         if so_far.first.hides:
             return
-        smaller = free(Path("smaller"))
-        command = self._typed.look("reshard", spelled(so_far.first), out=smaller, shards=_PARTS)
+        smaller = unused_path(Path("smaller"))
+        command = self._typed.other_command(
+            "reshard", spelled(so_far.first), out=smaller, shards=_PARTS
+        )
         yield f"  to make smaller ones first: {command}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wdsflow.cli.shared.advice_on_outputs import without_unreadable
 from wdsflow.cli.shared.advice_on_scores import measure_again
 from wdsflow.cli.shared.next_commands import as_folder, new_shards_lines
-from wdsflow.cli.shared.typed import Typed, another, free
+from wdsflow.cli.shared.typed import Typed, other_output, unused_path
 from wdsflow.records.load_dataset import load_call
 from wdsflow.records.train_data import train_data_lines
 from wdsflow.records.working_folder import store_of
@@ -35,7 +35,7 @@ def next_steps(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif report.dry_run:
         return
     elif not report.whole:
-        yield f"other slices are not done yet; to see them: {Typed.spell('status', str(out))}"
+        yield f"other slices are not done yet; to see them: {Typed.spell_command('status', str(out))}"
     elif not report.tars:
         yield from _after_measuring(out)
     else:
@@ -48,7 +48,7 @@ def _after_measuring(out: Path) -> Iterator[str]:
     if store_of(out):
         return
     yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
-    yield f"next: {Typed.spell('scores', ledger=out)}"
+    yield f"next: {Typed.spell_command('scores', ledger=out)}"
 
 
 def _to_see_dropped(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _to_see_dropped(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
     urls = typed.given.get("urls")
     if store_of(out) or not urls or not report.merged("dropped").total():
         return
-    command = typed.look("inspect", *urls, sample=_SHOWN, ledger=out)
+    command = typed.other_command("inspect", *urls, sample=_SHOWN, ledger=out)
     yield f"to see what was dropped, and why: {command}"
 
 
@@ -99,7 +99,7 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
-    if typed.is_filter and _are_mostly_scattered(report):
+    if typed.is_filter and _is_scattered_most_common(report):
         yield from _after_scattered(typed)
         return
     quarantined = _quarantined_shard(report)
@@ -109,15 +109,15 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
     if "ledger" in typed.given:
         example = _example(report, Path(typed.given["ledger"]))
         if example:
-            again = typed.again(where=example, out=free(Path(out)), restart=None)
+            again = typed.command_with(where=example, out=unused_path(Path(out)), restart=None)
             yield f"next, for example: {again}"
             return
     has_condition = bool(typed.given.keys() & _CONDITIONS)
     if typed.name == "filter" and has_condition and report.total("samples"):
-        yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
+        yield f"next: {typed.command_with(explain=True, out=None, restart=None, dry_run=None, export=None)}"
 
 
-def _are_mostly_scattered(report: "RunReport") -> bool:
+def _is_scattered_most_common(report: "RunReport") -> bool:
     """Return whether most samples were quarantined because their members are not adjacent."""
     reasons = report.merged("quarantined")
     if not reasons:
@@ -140,10 +140,10 @@ def _quarantined_shard(report: "RunReport") -> Path | None:
 
 def _after_scattered(typed: Typed) -> Iterator[str]:
     """Yield the commands that bring the members of samples together, and then run again."""
-    repaired = free(Path("repaired"))
-    yield f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}"
-    new = another(typed.given["out"])
-    yield f"then: {typed.again(urls=[str(repaired)], out=new, restart=None, allow_pipe=None)}"
+    repaired = unused_path(Path("repaired"))
+    yield f"bring them together: {typed.other_command('repair', *typed.given['urls'], out=repaired)}"
+    new = other_output(typed.given["out"])
+    yield f"then: {typed.command_with(urls=[str(repaired)], out=new, restart=None, allow_pipe=None)}"
 
 
 def _example(report: "RunReport", ledger: Path) -> str:

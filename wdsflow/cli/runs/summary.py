@@ -71,13 +71,13 @@ def _advice_on_first_failure(report: "RunReport", typed: Typed) -> Iterator[str]
     elif first.kind == "missing" and path is not None:
         nearest = nearest_shards(first.url)
         if nearest:
-            yield typed.again(urls=[nearest])
+            yield typed.command_with(urls=[nearest])
     elif first.kind == "missing":
         yield "the server has no such file: check the address"
     elif first.kind == "denied" and path is not None:
         yield f"chmod u+r {quote_path(path)}"
     elif first.kind == "refused" and is_unallowed_pipe:
-        yield typed.again(allow_pipe=True)
+        yield typed.command_with(allow_pipe=True)
     elif first.kind == "io" and path is not None and UNPACK not in first.reason:
         yield "it is not a shard: download or write it again"
     elif first.kind == "io" and path is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.joining.recorded_join import recorded_join
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
@@ -45,7 +45,7 @@ def threshold_lines(
         out = _unused_folder(f"{column.call.name}-{percents[0]}".rstrip("%"), used_names)
         used_names.add(out.name)
         where = column.predicate(threshold)
-        command = Typed.spell(
+        command = Typed.spell_command(
             "filter", *urls, ledger=ledger, where=where, out=out, **recorded_join(ledger)
         )
         yield f"  {command}{_pipe_option(urls)}"
@@ -54,9 +54,11 @@ def threshold_lines(
 
 def _measure_command(column: "ScoreColumn", ledger: Path, urls: list[Shard]) -> str:
     recipe = ledger / ".wdsflow" / "run.json"
-    out = free(Path(f"{ledger}-all"))
+    out = unused_path(Path(f"{ledger}-all"))
     join = recorded_join(ledger)
-    command = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe, **join)
+    command = Typed.spell_command(
+        "measure", *urls, out=out, scores=column.call, recipe=recipe, **join
+    )
     return f"{command}{_pipe_option(urls)}"
 
 
@@ -86,10 +88,10 @@ def _tie_text(column: "ScoreColumn", shares: list[float]) -> str:
 def _unused_folder(name: str, used_names: set[str]) -> Path:
     """Return a path for an output folder that does not exist, and whose name is not used yet."""
     number = 1
-    path = free(Path(name))
+    path = unused_path(Path(name))
     while path.name in used_names:
         number += 1
-        path = free(Path(f"{name}-{number}"))
+        path = unused_path(Path(f"{name}-{number}"))
     return path
 
 

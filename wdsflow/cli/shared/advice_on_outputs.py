@@ -10,7 +10,7 @@ from wdsflow.shards.written_names import spelled
 from .nearest_paths import existing
 from .output_files import is_misplaced, refuse_write
 from .refuse import refuse_in_lines, refuse_unreadable
-from .typed import Typed, free
+from .typed import Typed, unused_path
 
 # Commands with more shards than these name them in a file.
 _MOST_URLS = 5
@@ -19,7 +19,7 @@ _MOST_URLS = 5
 def advise_on_existing_file(_: Exception, typed: Typed) -> Iterator[str]:
     """Yield the command with another folder, if it writes one."""
     if "out" in typed.given:
-        yield f"elsewhere: {typed.elsewhere()}"
+        yield f"elsewhere: {typed.command_with_other_output()}"
 
 
 def advise_on_other_options(_: Exception, typed: Typed) -> Iterator[str]:
@@ -27,8 +27,8 @@ def advise_on_other_options(_: Exception, typed: Typed) -> Iterator[str]:
     outputs = "it" if typed.is_filter else "them"
     is_slice = bool(typed.given.get("count"))
     if not is_slice:
-        yield f"to replace {outputs}: {typed.again(restart=True)}"
-    yield f"to keep {outputs}: {typed.elsewhere()}"
+        yield f"to replace {outputs}: {typed.command_with(restart=True)}"
+    yield f"to keep {outputs}: {typed.command_with_other_output()}"
 
 
 def refuse_output(error: OSError, typed: Typed) -> NoReturn:
@@ -36,7 +36,7 @@ def refuse_output(error: OSError, typed: Typed) -> NoReturn:
     if typed.is_filter:
         refuse_run_output(error, typed)
     if is_misplaced(error, Path(typed.out or ".")):
-        refuse_write(error, f"elsewhere: {typed.elsewhere()}")
+        refuse_write(error, f"elsewhere: {typed.command_with_other_output()}")
     finished = "files" if typed.name == "index" else "shards"
     refuse_write(
         error, f"free space there: finished {finished} are kept, and the same command resumes"
@@ -51,13 +51,15 @@ def refuse_run_output(error: OSError, typed: Typed) -> NoReturn:
     exports = typed.given.get("export") or ()
     is_export = error.filename in [str(path) for path in exports]
     if is_export and is_misplaced(error, Path(error.filename)):
-        new_exports = [free(path) if str(path) == error.filename else path for path in exports]
-        refuse_in_lines(message, f"elsewhere: {typed.again(export=new_exports)}")
+        new_exports = [
+            unused_path(path) if str(path) == error.filename else path for path in exports
+        ]
+        refuse_in_lines(message, f"elsewhere: {typed.command_with(export=new_exports)}")
     if "out" in typed.given and is_misplaced(error, Path(typed.given["out"])):
-        refuse_in_lines(message, f"elsewhere: {typed.elsewhere()}")
+        refuse_in_lines(message, f"elsewhere: {typed.command_with_other_output()}")
     refuse_in_lines(
         message,
-        f"finished shards are kept, partial ones removed; to resume when that is fixed: {typed.again(restart=None)}",
+        f"finished shards are kept, partial ones removed; to resume when that is fixed: {typed.command_with(restart=None)}",
     )
 
 
@@ -81,11 +83,11 @@ def without_unreadable(typed: Typed, unreadable: set[str], out: Path) -> str:
     if not urls:
         return ""
     if len(urls) <= _MOST_URLS:
-        return typed.again(urls=urls, restart=True)
+        return typed.command_with(urls=urls, restart=True)
     # A list is a local file, with a name a line, and without passwords.
     if store_of(out) or any("\n" in url or url.hides for url in urls):
         return ""
     listed = out / ".wdsflow" / "readable.txt"
     lines = "".join(f"{spelled(url)}\n" for url in urls)
     listed.write_text(lines, encoding="utf-8", errors="surrogateescape")
-    return typed.again(urls=[f"@{listed}"], restart=True)
+    return typed.command_with(urls=[f"@{listed}"], restart=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .nearest_paths import nearest_ledger
-from .typed import Typed, free
+from .typed import Typed, unused_path
 
 if TYPE_CHECKING:
     from wdsflow.filtering.inputs.caption_search import NoCaptions
@@ -31,7 +31,7 @@ def advise_on_captions(error: "NoCaptions", typed: Typed) -> Iterator[str]:
     is_set_for_all = typed.given.get("caption", CAPTIONS) == old
     if is_set_for_all or changed == texts:
         changed["caption"] = new
-    yield typed.again(**changed)
+    yield typed.command_with(**changed)
 
 
 def advise_on_json(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
@@ -43,7 +43,7 @@ def advise_on_json(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
     where = typed.given.get("where")
     if not error.is_all and isinstance(where, str):
         call = f"{error.score.name}({error.score.path!r})"
-        yield f"if others have it, drop those without: {typed.again(where=f'{call} is not None and ({where})')}"
+        yield f"if others have it, drop those without: {typed.command_with(where=f'{call} is not None and ({where})')}"
 
 
 def advise_on_ledger(_: Exception, typed: Typed) -> Iterator[str]:
@@ -52,7 +52,7 @@ def advise_on_ledger(_: Exception, typed: Typed) -> Iterator[str]:
     ledger = Path(typed.given.get(option) or ".")
     nearest = nearest_ledger(ledger)
     if nearest is not None and nearest != ledger and option in typed.given:
-        yield f"with the ledgers in {nearest}: {typed.again(**{option: nearest})}"
+        yield f"with the ledgers in {nearest}: {typed.command_with(**{option: nearest})}"
     elif typed.name == "filter" and "ledger" in typed.given:
         yield from measure_again(typed)
 
@@ -84,17 +84,17 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
         # The ledger has the samples already, so the scores are added to it.
         urls, scores = addition
         new_ledger = Path(ledger)
-        measure = Typed.spell("measure", *urls, out=new_ledger, scores=scores, **join)
+        measure = Typed.spell_command("measure", *urls, out=new_ledger, scores=scores, **join)
     else:
-        new_ledger = free(Path(ledger or "scored"))
+        new_ledger = unused_path(Path(ledger or "scored"))
         run_file = Path(ledger or "") / ".wdsflow" / "run.json"
         earlier_recipe = run_file if run_file.is_file() else None
         needed = needed_scores(recipe)
-        measure = Typed.spell(
+        measure = Typed.spell_command(
             "measure", *urls, out=new_ledger, scores=needed, recipe=earlier_recipe, **join
         )
     yield f"to compute {missing or 'what it needs'}: {measure}"
-    yield f"then: {typed.again(ledger=new_ledger, where=where)}"
+    yield f"then: {typed.command_with(ledger=new_ledger, where=where)}"
 
 
 def _nearest_json_name(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _nearest_json_name(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
         if error.frequent:
             names = ", ".join(f"{name.score}({name.path!r})" for name in error.frequent)
             yield f"samples have {names}"
-        yield f"to see the json of some samples: {typed.look('inspect', *typed.given.get('urls', ()), sample=3)}"
+        yield f"to see the json of some samples: {typed.other_command('inspect', *typed.given.get('urls', ()), sample=3)}"
         return
     yield str(error.nearest)
     old = error.score.name, error.score.path
@@ -112,7 +112,7 @@ def _nearest_json_name(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
     # Otherwise a text would be compared as a number.
     is_same_score = error.nearest.score == error.score.name
     if is_same_score and changed != texts:
-        yield typed.again(**changed)
+        yield typed.command_with(**changed)
 
 
 def _score_texts(typed: Typed) -> dict[str, Any]:

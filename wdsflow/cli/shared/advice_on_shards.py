@@ -31,7 +31,7 @@ def advise_on_no_shards(error: "NoShards", typed: Typed) -> Iterator[str]:
     from wdsflow.shards.urls import NEED_NO_COMMAND, JsonLinesGiven, PipeNotAllowed
 
     if isinstance(error, PipeNotAllowed) and "--allow-pipe" in typed.options():
-        yield f"if it may run: {typed.again(allow_pipe=True)}"
+        yield f"if it may run: {typed.command_with(allow_pipe=True)}"
         yield NEED_NO_COMMAND
         return
     run = _run_without_shards(error.pattern)
@@ -103,6 +103,6 @@ def _nearest_command(pattern: str, typed: Typed) -> Iterator[str]:
     if not nearest:
         return
     if len(typed.given.get("urls") or ()) == 1:
-        yield typed.again(urls=[nearest])
+        yield typed.command_with(urls=[nearest])
     else:
         yield f"did you mean {nearest}?"

@@ -10,7 +10,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import listed
 
 from .refuse import refuse
-from .typed import Typed, free
+from .typed import Typed, unused_path
 
 if TYPE_CHECKING:
     from wdsflow.joining.join_errors import JoinMismatch
@@ -43,7 +43,7 @@ def report_no_match(error: "NoMatch", typed: Typed) -> NoReturn:
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
     print(
-        f"  see what samples have: {typed.look('inspect', *typed.given['urls'], keys=5)}",
+        f"  see what samples have: {typed.other_command('inspect', *typed.given['urls'], keys=5)}",
         file=sys.stderr,
     )
     sys.exit(1)
@@ -52,7 +52,7 @@ def report_no_match(error: "NoMatch", typed: Typed) -> NoReturn:
 def advise_on_ambiguous_join(_: Exception, typed: Typed) -> Iterator[str]:
     """Yield the command with each value of --ambiguous."""
     for value, outcome in _RESOLUTIONS.items():
-        yield f"{outcome}: {typed.again(ambiguous=value)}"
+        yield f"{outcome}: {typed.command_with(ambiguous=value)}"
 
 
 def advise_on_contradiction(error: "ContradictedJoin", typed: Typed) -> Iterator[str]:
@@ -62,14 +62,14 @@ def advise_on_contradiction(error: "ContradictedJoin", typed: Typed) -> Iterator
     """
     yield from error.evidence
     on = "xxh3" if error.column == "image_xxh3" else f"json:{error.column}"
-    yield f"join on the {error.column}: {typed.again(on=on)}"
+    yield f"join on the {error.column}: {typed.command_with(on=on)}"
 
 
 def advise_on_join(error: "WrongJoin", typed: Typed) -> Iterator[str]:
     """Yield a join by a value in the json."""
     if error.text:
         option = "join_on" if "join_on" in typed.given else "on"
-        example = typed.again(**{option: f"json:{error.text}"})
+        example = typed.command_with(**{option: f"json:{error.text}"})
         yield f"for a value in the json: {example}"
 
 
@@ -91,7 +91,7 @@ def _pack_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
         return
     options = [name for name in _PACK_COLUMNS if typed.given.get(name) == error.column]
     if options:
-        yield f"such as: {typed.again(**dict.fromkeys(options, near))}"
+        yield f"such as: {typed.command_with(**dict.fromkeys(options, near))}"
 
 
 def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
     for text in fields:
         field, _, column = text.partition("=")
         new_fields.append(f"{field}={replacements[column]}")
-    yield f"such as: {typed.again(on=on, fields=new_fields)}"
+    yield f"such as: {typed.command_with(on=on, fields=new_fields)}"
 
 
 def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
@@ -127,9 +127,9 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
             error.nearest_table if table == error.requested else table
             for table in typed.given["tables"]
         ]
-        yield f"such as: {typed.again(tables=tables)}"
+        yield f"such as: {typed.command_with(tables=tables)}"
     elif error.nearest_table:
-        yield f"such as: {typed.again(table=error.nearest_table)}"
+        yield f"such as: {typed.command_with(table=error.nearest_table)}"
 
 
 def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:
@@ -144,7 +144,7 @@ def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:
     sets = typed.given.get("join_set", ())
     changed = nearest_options(error, _join_on(typed), sets, captions)
     if changed:
-        yield f"such as: {typed.again(**changed)}"
+        yield f"such as: {typed.command_with(**changed)}"
 
 
 def advise_on_mismatch(error: "JoinMismatch", typed: Typed) -> Iterator[str]:
@@ -152,7 +152,7 @@ def advise_on_mismatch(error: "JoinMismatch", typed: Typed) -> Iterator[str]:
     from wdsflow.joining.join_fixes import mismatch_fixes
 
     for fix in mismatch_fixes(error, _join_on(typed)):
-        yield f"to {fix.action}: {typed.again(**fix.changed)}"
+        yield f"to {fix.action}: {typed.command_with(**fix.changed)}"
 
 
 def _join_on(typed: Typed) -> str:
@@ -170,7 +170,7 @@ def refuse_empty_join(
     lonely = [name for name in _OF_A_JOIN if name in typed.given]
     if lonely and "join" not in typed.given:
         flags = listed("--" + name.replace("_", "-") for name in lonely)
-        without = typed.again(**dict.fromkeys(lonely))
+        without = typed.command_with(**dict.fromkeys(lonely))
         refuse(f"{flags}: name the table with --join", f"without a table: {without}")
     has_captions = captions is not None and captions.joined_columns
     if options.join is not None and not (options.join_set or has_captions):
@@ -191,7 +191,7 @@ def refuse_missing_join(recipe: Path | None, typed: Typed) -> None:
     join = join_of(recorded_run(recipe))
     if join:
         problem = f"the run of {recipe} joined a table: name it with --join"
-        refuse(problem, f"the same one: {typed.again(**join)}")
+        refuse(problem, f"the same one: {typed.command_with(**join)}")
 
 
 def columns_to_set(typed: Typed) -> Iterator[str]:
@@ -206,15 +206,15 @@ def columns_to_set(typed: Typed) -> Iterator[str]:
     except (TableError, ValueError):
         return
     for column in [name for name in columns if name != on][:_SUGGESTED]:
-        yield f"such as: {typed.again(join_set=[f'txt={column}'])}"
+        yield f"such as: {typed.command_with(join_set=[f'txt={column}'])}"
 
 
 def advise_on_candidates(error: "WhichColumn", typed: Typed) -> Iterator[str]:
     """Yield the command with each of the columns that could be meant."""
     for column in error.columns[:_SUGGESTED]:
-        yield f"such as: {typed.again(**{error.option: column})}"
+        yield f"such as: {typed.command_with(**{error.option: column})}"
     if error.option == "caption":
-        yield f"for none: {typed.again(caption='')}"
+        yield f"for none: {typed.command_with(caption='')}"
 
 
 def advise_on_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[str]:
@@ -227,12 +227,12 @@ def advise_on_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[s
         tables: list[str] = []
         for table in given:
             tables += error.tables if table == error.named else [table]
-        yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.again(tables=tables)}"
+        yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.command_with(tables=tables)}"
     yield from error.advice
     yield "to pack the files by their names, without a table: move tables out of there"
 
 
 def advise_on_pattern_name(error: "PatternName", typed: Typed) -> Iterator[str]:
     """Yield the command with an output folder whose name is no pattern."""
-    out = error.instead if remote_url(error.instead) else free(Path(error.instead))
-    yield f"such as: {typed.again(out=out)}"
+    out = error.instead if remote_url(error.instead) else unused_path(Path(error.instead))
+    yield f"such as: {typed.command_with(out=out)}"

@@ -19,7 +19,7 @@ from .typed import Typed
 T = TypeVar("T")
 
 
-class Given(dict[str, object], Generic[T]):
+class GivenFields(dict[str, object], Generic[T]):
     """The fields of a dataclass that were given on the command line, with their values."""
 
 
@@ -38,7 +38,7 @@ class _Argument(NamedTuple):
     """An argument of a command's function.
 
     Attributes:
-        make: a dataclass, or ``Given``; called with the values of the options by name.
+        make: a dataclass, or ``GivenFields``; called with the values of the options by name.
         options: the fields that are options, by name.
     """
 
@@ -51,7 +51,7 @@ def command_of(name: str, function: Callable[..., None], run: Callable[..., None
 
     Args:
         name: of the command.
-        function: takes a ``Typed``, and then dataclasses, or ``Given`` of one.
+        function: takes a ``Typed``, and then dataclasses, or ``GivenFields`` of one.
         run: called with a ``Typed``, and a function that returns the arguments for the dataclasses.
     """
     _, *parameters = inspect.signature(function).parameters.values()
@@ -71,14 +71,14 @@ def command_of(name: str, function: Callable[..., None], run: Callable[..., None
 def _argument_of(annotation: Any) -> _Argument:
     """Read the annotation of a parameter.
 
-    It is a dataclass, ``Given`` of one, or one of these with ``But``.
+    It is a dataclass, ``GivenFields`` of one, or one of these with ``But``.
     """
     changes: list[But] = []
     if get_origin(annotation) is Annotated:
         annotation, *changes = get_args(annotation)
     make = dataclass = annotation
-    if get_origin(annotation) is Given:
-        make = Given
+    if get_origin(annotation) is GivenFields:
+        make = GivenFields
         (dataclass,) = get_args(annotation)
     options = {
         field.name: (field, field.metadata["option"])

@@ -19,7 +19,7 @@ _NOT_WRITTEN = 2
 # As shells report SIGPIPE, which ends other programs whose output is closed.
 _CLOSED = 141
 # Signals that ended this command.
-_came: list[int] = []
+_received: list[int] = []
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
@@ -35,8 +35,8 @@ class Terminated(KeyboardInterrupt):
         self.status = 128 + number
 
 
-def interrupts_end() -> None:
-    """Let Ctrl-C end this process with one line until ``interrupts_raise``.
+def exit_on_interrupt() -> None:
+    """Let Ctrl-C end this process with one line until ``raise_on_interrupt``.
 
     While the process loads, no cleanup is needed.
     """
@@ -45,7 +45,7 @@ def interrupts_end() -> None:
         signal.signal(signal.SIGINT, _end_at_once)
 
 
-def interrupts_raise() -> None:
+def raise_on_interrupt() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,7 +70,7 @@ def ending() -> Iterator[None]:
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- until the process ends
     try:
-        with _terminable():
+        with _terminated_on_signals():
             yield
     except (BrokenPipeError, SystemExit):
         # click and rich turn a broken pipe into an exit.
@@ -80,7 +80,7 @@ def ending() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        _full(error)
+        _exit_on_full_disk(error)
     finally:
         try:
             for stream in (sys.stdout, sys.stderr):
@@ -89,7 +89,7 @@ def ending() -> Iterator[None]:
         except BrokenPipeError:
             _end(_CLOSED)
         except OSError as error:
-            _full(error)
+            _exit_on_full_disk(error)
 
 
 def _output_is_closed() -> bool:
@@ -102,7 +102,7 @@ def _output_is_closed() -> bool:
     return any(event & select.POLLERR for _, event in watched.poll(0))
 
 
-def _full(error: OSError) -> NoReturn:
+def _exit_on_full_disk(error: OSError) -> NoReturn:
     # Standard error may be closed, too.
     with contextlib.suppress(OSError):
         print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
@@ -119,11 +119,11 @@ def _end(status: int) -> NoReturn:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
             os.close(nowhere)
-    raise SystemExit(128 + _came[0] if _came else status) from None
+    raise SystemExit(128 + _received[0] if _received else status) from None
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def _terminated_on_signals() -> Iterator[None]:
     """Make the signals raise Terminated in this process.
 
     Forked processes end at once, as usual.
@@ -135,19 +135,19 @@ def _terminable() -> Iterator[None]:
     if not is_main or int(os.environ.get("WORLD_SIZE") or 1) > 1:
         yield
         return
-    _came.clear()
+    _received.clear()
     for number in _ENDING:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _terminate)
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_restore_signals)
     try:
         yield
     finally:
-        _forget()
+        _restore_signals()
 
 
 @contextlib.contextmanager
-def signals_end_at_once() -> Iterator[None]:
+def exit_at_once_on_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end this process without any cleanup.
 
     They then act as in a program that does not handle them.
@@ -172,11 +172,11 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     # A second signal must not interrupt the cleanup after
     # the first: shell and system may both send SIGHUP.
     if handled is None:
-        _came.append(number)
+        _received.append(number)
         raise Terminated(number)
 
 
-def _forget() -> None:
+def _restore_signals() -> None:
     for number in _ENDING:
         if signal.getsignal(number) is _terminate:
             signal.signal(number, signal.SIG_DFL)

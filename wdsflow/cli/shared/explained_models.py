@@ -16,7 +16,7 @@ from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import spelled
 from wdsflow.text.words import duration, how_many
 
-from .typed import Typed, free
+from .typed import Typed, unused_path
 
 
 def model_lines(
@@ -71,11 +71,11 @@ def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Ite
     first = next(iter(expand(typed.given["urls"], allow_pipe=options.allow_pipe).urls))
     if first.hides:
         return
-    trial = free(Path("trial"))
+    trial = unused_path(Path("trial"))
     kept = {
         name: typed.given.get(name)
         for name in ("recipe", "caption", "image", "precision", "device", "image_memory")
     }
     yield "to measure them on one shard:"
-    yield f"  {typed.look('measure', spelled(first), out=trial, scores=','.join(scores), **kept)}"
-    yield f"then: {typed.again(out=trial)}"
+    yield f"  {typed.other_command('measure', spelled(first), out=trial, scores=','.join(scores), **kept)}"
+    yield f"then: {typed.command_with(out=trial)}"

@@ -15,7 +15,7 @@ from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.text.shell import quote_path
 
 from .refuse import WRONG_USE, refuse
-from .typed import Typed, free
+from .typed import Typed, unused_path
 
 # Errors of a disk that has no space, or is read-only.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
@@ -40,7 +40,7 @@ def check_output(path: Path | None, name: str, typed: Typed) -> None:
     """
     if path is None:
         return
-    elsewhere = f"elsewhere: {typed.again(**{name: free(path)})}"
+    elsewhere = f"elsewhere: {typed.command_with(**{name: unused_path(path)})}"
     if path.is_dir():
         refuse(f"{path} is a folder", elsewhere)
     if path.parent.is_file():

@@ -32,7 +32,7 @@ from .advice_on_tables import (
     report_no_match,
 )
 from .refuse import refuse, refuse_in_lines
-from .typed import Typed, free
+from .typed import Typed, unused_path
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger.ledger_metadata import (
@@ -54,11 +54,11 @@ EXPLAIN_THEMSELVES = frozenset(
 
 
 @contextmanager
-def explained(typed: Typed) -> Iterator[None]:
+def errors_explained(typed: Typed) -> Iterator[None]:
     """Turn errors before and during a run into a message and an exit status."""
     from wdsflow.records.unfinished import resumed_by
 
-    same_command = typed.again(restart=None)
+    same_command = typed.command_with(restart=None)
     try:
         with resumed_by(same_command):
             yield
@@ -86,28 +86,28 @@ def _advise_on_missing_score(error: "MissingScore", typed: Typed) -> Iterable[st
 
 
 def _advise_on_quarantine(_: Exception, typed: Typed) -> Iterable[str]:
-    yield typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))
+    yield typed.command_with(quarantine=unused_path(Path(f"{typed.given['out']}-quarantine")))
 
 
 def _advise_on_memory(error: "TooLittleMemory", typed: Typed) -> Iterable[str]:
     # Rounded up.
     mebibytes = -(-error.least >> 20)
-    yield typed.again(memory=f"{mebibytes}MiB")
+    yield typed.command_with(memory=f"{mebibytes}MiB")
 
 
 def _advise_on_misuse(error: "Misuse", typed: Typed) -> Iterable[str]:
     yield from error.hints
     if error.changed:
-        yield typed.again(**error.changed)
+        yield typed.command_with(**error.changed)
 
 
 def _advise_on_busy(_: Exception, typed: Typed) -> Iterable[str]:
-    yield f"to run at the same time, in another folder: {typed.elsewhere()}"
+    yield f"to run at the same time, in another folder: {typed.command_with_other_output()}"
 
 
 def _advise_on_engine(_: Exception, typed: Typed) -> Iterable[str]:
     action = "on this machine" if "engine" in typed.given else "to resume"
-    yield f"finished shards are kept; {action}: {typed.again(restart=None, engine=None, address=None)}"
+    yield f"finished shards are kept; {action}: {typed.command_with(restart=None, engine=None, address=None)}"
 
 
 def _advise_on_source(error: Exception, typed: Typed) -> Iterable[str]:
@@ -117,34 +117,34 @@ def _advise_on_source(error: Exception, typed: Typed) -> Iterable[str]:
 
 
 def _without_options(error: "SettledByLedger | LocalOnly", typed: Typed) -> Iterable[str]:
-    yield typed.again(**dict.fromkeys(error.options))
+    yield typed.command_with(**dict.fromkeys(error.options))
 
 
 def _advise_on_value(error: ValueError, typed: Typed) -> Iterable[str]:
     if typed.name == "index" and "give a folder" in str(error):
-        yield f"elsewhere: {typed.elsewhere()}"
+        yield f"elsewhere: {typed.command_with_other_output()}"
     elif _copies_shards(typed):
         yield f"to see the options: wdsflow {typed.name} --help"
 
 
 def _advise_on_unread(_: Exception, typed: Typed) -> Iterable[str]:
-    yield f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"
+    yield f"see what is wrong: {typed.other_command('validate', *typed.given['urls'])}"
 
 
 def _advise_on_repeated_keys(_: Exception, typed: Typed) -> Iterable[str]:
-    yield f"give them other keys: {typed.again(repeated_keys=None)}"
+    yield f"give them other keys: {typed.command_with(repeated_keys=None)}"
 
 
 def _advise_on_interleaved(_: Exception, typed: Typed) -> Iterable[str]:
     """Yield the commands that bring the members of samples together, and then reshard."""
-    repaired = free(Path("repaired"))
-    yield f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}"
-    yield f"then: {typed.again(allow_pipe=None, urls=[str(repaired)])}"
+    repaired = unused_path(Path("repaired"))
+    yield f"bring them together: {typed.other_command('repair', *typed.given['urls'], out=repaired)}"
+    yield f"then: {typed.command_with(allow_pipe=None, urls=[str(repaired)])}"
 
 
 def _advise_on_part_of_set(error: "PartOfSet", typed: Typed) -> Iterable[str]:
-    yield f"to index all shards: {typed.again(urls=error.folders)}"
-    yield f"to list only those given: {typed.again(restart=True)}"
+    yield f"to index all shards: {typed.command_with(urls=error.folders)}"
+    yield f"to list only those given: {typed.command_with(restart=True)}"
 
 
 def _advise_on_rows(error: "TableError", _: Typed) -> Iterable[str]:
@@ -154,10 +154,10 @@ def _advise_on_rows(error: "TableError", _: Typed) -> Iterable[str]:
 def _advise_on_other_join(error: "LedgerOfOtherJoin", typed: Typed) -> Iterable[str]:
     if error.joined:
         if typed.name == "filter":
-            yield f"to compute the scores of these samples: {typed.again(ledger=None)}"
+            yield f"to compute the scores of these samples: {typed.command_with(ledger=None)}"
     elif "join" in typed.given:
         names = [name for name in typed.given if name.startswith("join")]
-        yield f"if the scores are of the shards as they are: {typed.again(**dict.fromkeys(names))}"
+        yield f"if the scores are of the shards as they are: {typed.command_with(**dict.fromkeys(names))}"
 
 
 def _refuse_unpaired(_: Exception, typed: Typed) -> NoReturn:
@@ -170,11 +170,11 @@ def _refuse_unpaired_cache(_: Exception, typed: Typed) -> NoReturn:
     if "cache" in typed.given:
         refuse(
             "--cache needs --cache-size: the limit of all shards in the folder",
-            f"such as: {typed.again(cache_size='500GiB')}",
+            f"such as: {typed.command_with(cache_size='500GiB')}",
         )
     refuse(
         "--cache-size needs --cache: a folder on a disk of this machine",
-        f"such as: {typed.again(cache='/nvme/wdsflow')}",
+        f"such as: {typed.command_with(cache='/nvme/wdsflow')}",
     )
 
 

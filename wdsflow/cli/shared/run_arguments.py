@@ -11,7 +11,7 @@ from wdsflow.text.options import MODELS, argument, option, place, required
 
 from .command_line import But
 from .output_url import shown_as
-from .typed import free
+from .typed import unused_path
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe
@@ -62,7 +62,7 @@ class NewShards(ShardArguments):
 
 
 @dataclass(frozen=True)
-class InAndOut:
+class ShardsAndOutput:
     """Shards, and the folder of a run."""
 
     urls: list[str] | None = argument("URL...", "Shards, as for validate.")
@@ -75,7 +75,7 @@ class InAndOut:
         parse=place,
     )
 
-    def named(self, example: str = "", *others: "Misuse") -> tuple[list[str], Path | str]:
+    def require_paths(self, example: str = "", *others: "Misuse") -> tuple[list[str], Path | str]:
         """Return shards and folder; both are required.
 
         Raises Misuse for all that the command lacks.
@@ -88,7 +88,7 @@ class InAndOut:
         if not self.urls:
             gaps.append(Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"'))
         if self.out is None and example:
-            out = free(Path(example))
+            out = unused_path(Path(example))
             gaps.append(Misuse("no output folder given: name one with -o", out=out))
         gaps += others
         if gaps:

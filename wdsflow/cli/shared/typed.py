@@ -19,7 +19,7 @@ _USUAL_OUT = {"index": "index"}
 
 
 class Typed:
-    """A typed command; ``again`` spells it as a command to paste.
+    """A typed command; ``command_with`` spells it as a command to paste.
 
     Attributes:
         name: the command, such as "filter".
@@ -52,7 +52,7 @@ class Typed:
         """The output folder, or its url; "" if the command has none."""
         return self.given.get("out") or _USUAL_OUT.get(self.name, "")
 
-    def again(self, **changed: Any) -> str:
+    def command_with(self, **changed: Any) -> str:
         """Return the command with some parameters changed.
 
         They are given by their names in Python; None omits one.
@@ -67,9 +67,9 @@ class Typed:
             words += ["--", *map(quote, self.after_dashes)]
         return " ".join(words)
 
-    def elsewhere(self) -> str:
+    def command_with_other_output(self) -> str:
         """Return the command with another folder for its output."""
-        return self.again(out=another(self.out or "out"), restart=None)
+        return self.command_with(out=other_output(self.out or "out"), restart=None)
 
     def flag(self, name: str) -> str:
         """Return an option as it is typed, by its name in Python."""
@@ -84,22 +84,22 @@ class Typed:
                 flags.update(parameter.opts)
         return flags
 
-    def look(self, command: str, *urls: str, **options: object) -> str:
-        """Return another command for the same shards, as ``spell`` does.
+    def other_command(self, command: str, *urls: str, **options: object) -> str:
+        """Return another command for the same shards, as ``spell_command`` does.
 
         It may run ``pipe:`` urls if this command may.
         """
-        return self.spell(command, *urls, **options) + (
+        return self.spell_command(command, *urls, **options) + (
             " --allow-pipe" if self.given.get("allow_pipe") else ""
         )
 
     @staticmethod
-    def spell(command: str, *urls: str, **options: object) -> str:
+    def spell_command(command: str, *urls: str, **options: object) -> str:
         """Return another command, with options given by their names.
 
         A list repeats an option, True is a flag, None omits the option.
 
-        >>> Typed.spell("measure", "in/{0..3}.tar", out="scored", scores="min_side")
+        >>> Typed.spell_command("measure", "in/{0..3}.tar", out="scored", scores="min_side")
         "wdsflow measure 'in/{0..3}.tar' -o scored --scores min_side"
         """
         words = ["wdsflow", command, *map(quote_path, compact(urls))]
@@ -129,20 +129,20 @@ def _words(parameter: click.Parameter, value: Any) -> list[str]:
     return words
 
 
-def another(out: str) -> Path | str:
+def other_output(out: str) -> Path | str:
     """Return another folder for the output.
 
     A path is one that is free. A url gets another name, without a look at the store.
     """
-    return f"{out.rstrip('/')}-2" if remote_url(out) else free(Path(out))
+    return f"{out.rstrip('/')}-2" if remote_url(out) else unused_path(Path(out))
 
 
-def free(path: Path) -> Path:
+def unused_path(path: Path) -> Path:
     """Return a path that does not exist and can be created.
 
     It is this path, numbered if needed, or its name in another folder.
 
-    >>> free(Path("/proc/none/kept")).name
+    >>> unused_path(Path("/proc/none/kept")).name
     'kept'
     """
     if not path.name:

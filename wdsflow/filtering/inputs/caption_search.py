@@ -98,13 +98,13 @@ class _Survey:
 
     def add(self, view: ShardView) -> None:
         """Count the texts of a sample."""
-        from wdsflow.scan.caption_names import note_names
+        from wdsflow.scan.caption_names import add_json_names
 
         self._samples += 1
         for name in view.fields:
             if name in self._json:
                 with suppress(ScoreError, OSError):
-                    note_names(self._json[name], view.json(name))
+                    add_json_names(self._json[name], view.json(name))
             elif name.rpartition(".")[2] in self._names and not _SIGNS & {*name}:
                 number, _, rest = name.partition(".")
                 field = rest if number.isdigit() and rest else name

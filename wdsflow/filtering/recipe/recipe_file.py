@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.expressions.errors import instead_of
+from wdsflow.expressions.errors import unknown_name_hint
 from wdsflow.filtering.predicates.catalog import far_predicate, parse, parse_score, share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
 
@@ -252,7 +252,7 @@ def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> s
     location = _location(name, source, lines)
     if error["type"] == "extra_forbidden":
         names = [item.name for item in fields(Recipe)]
-        return f"{location}unknown key {name!r}; {instead_of(name, names)}"
+        return f"{location}unknown key {name!r}; {unknown_name_hint(name, names)}"
     return f"{location}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, fields
 from importlib.metadata import version
 from typing import Any, Literal, Union, get_args, get_origin
 
-from wdsflow.expressions.errors import instead_of
+from wdsflow.expressions.errors import unknown_name_hint
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 
@@ -74,7 +74,7 @@ def _stage(number: int, item: object) -> SampleStage:
         settings = {"fields": names, **others}
     for key in settings:
         if key not in accepted:
-            hint = instead_of(str(key), [*accepted])
+            hint = unknown_name_hint(str(key), [*accepted])
             raise StagesError(f"{label}: unknown setting {key!r}; {hint}", f"{position}.{key}")
     for key, field in accepted.items():
         if key not in settings and field.default is MISSING:
@@ -97,7 +97,7 @@ def _unknown(name: object) -> str:
         return f"{name} works on more than one sample: use it in a loader"
     if name == "select":
         return "select takes a Python function: use where to keep samples"
-    return f"unknown stage {name!r}; {instead_of(str(name), [*IN_RECIPES])}"
+    return f"unknown stage {name!r}; {unknown_name_hint(str(name), [*IN_RECIPES])}"
 
 
 def _value(label: str, position: str, value: object, kind: object) -> object:

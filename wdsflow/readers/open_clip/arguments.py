@@ -17,7 +17,7 @@ from importlib import metadata
 from typing import TypeVar
 
 from wdsflow.readers.base import Options, Reader
-from wdsflow.readers.installed_versions import release
+from wdsflow.readers.installed_versions import release_numbers
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.text.words import listed
 
@@ -100,7 +100,7 @@ def _flags_in(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
 
 
-def own_parser(argv: Sequence[str]) -> argparse.Namespace:
+def parse_without_openclip(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the flags that decide about data, with OpenCLIP's defaults; pass over all others."""
     parser = _data_parser()
     known, others = parser.parse_known_args(list(argv))
@@ -244,13 +244,13 @@ def parse_arguments(
     version = installed_openclip()
     wants_4 = any(reader.takes_field_flags for reader in readers)
     modern = [flag for word in argv if (flag := word.partition("=")[0]) in SINCE_4]
-    if modern and not wants_4 and (readers or (version and release(version) < (4,))):
+    if modern and not wants_4 and (readers or (version and release_numbers(version) < (4,))):
         here = f"; open_clip_torch {version} is installed" if version else ""
         raise ArgumentsError(
             f"{modern[0]} exists from OpenCLIP 4 on{here} (judge for that version with --for {OpenClip4.name})"
         )
-    own = version is None or (wants_4 and release(version) < (4,))
-    parsed = parsed_by(own_parser if own else _openclip_parser, argv)
+    own = version is None or (wants_4 and release_numbers(version) < (4,))
+    parsed = run_parser(parse_without_openclip if own else _parse_with_openclip, argv)
     values = {
         field.name: getattr(parsed, field.name)
         for field in fields(Arguments)
@@ -286,7 +286,7 @@ def installed_openclip() -> str | None:
         return None
 
 
-def _openclip_parser(argv: Sequence[str]) -> Namespace:
+def _parse_with_openclip(argv: Sequence[str]) -> Namespace:
     # Imports argparse and ast only.
     from open_clip_train.params import parse_args
 
@@ -294,7 +294,7 @@ def _openclip_parser(argv: Sequence[str]) -> Namespace:
     return parsed
 
 
-def parsed_by(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
+def run_parser(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
     """Return the result of a parser.
 
     Raises ArgumentsError with its message, and the flag that was probably meant.

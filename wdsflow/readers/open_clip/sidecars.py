@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from wdsflow.readers.index_facts import index_facts
 from wdsflow.readers.sidecar_facts import (
     SidecarFact,
-    compare,
-    gone,
-    in_words,
-    malformed,
+    compare_counts,
+    file_error_text,
+    int_or_none,
+    malformed_file,
+    nonexistent_shards,
     read_json,
     read_text,
-    unlisted,
-    whole,
-    written_by,
+    unlisted_shards,
+    with_index_options,
 )
 from wdsflow.records.shard_counts import COUNTS
 from wdsflow.records.unfinished import Unfinished, unfinished_run
@@ -113,22 +113,24 @@ def _read_sizes(
         sizes = read_json(name, _LARGEST_SIZES)
     except (OSError, ValueError, RecursionError) as error:
         folder.sizes_error = _raised(error)
-        facts = [malformed(name, in_words(error))]
+        facts = [malformed_file(name, file_error_text(error))]
     else:
         # The json null is not an object, either.
         if sizes is None and not os.path.isfile(name):
             return []
         if isinstance(sizes, dict):
             folder.sizes = sizes
-            facts = [*unlisted(name, sizes, shards), *gone(name, sizes)]
-            facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
+            facts = [*unlisted_shards(name, sizes, shards), *nonexistent_shards(name, sizes)]
+            facts += compare_counts(
+                name, {base: int_or_none(count) for base, count in sizes.items()}, shards
+            )
         else:
             detail = f"it is a {type(sizes).__name__}, not an object"
             folder.sizes_error = f"TypeError: {detail}"
-            facts = [malformed(name, detail)]
+            facts = [malformed_file(name, detail)]
     # ``wdsflow index`` writes both again, where there are both.
     files = [file for file in COUNTS if os.path.isfile(os.path.join(path, file))]
-    return written_by(facts, path, files, *(_OPTIONS[file] for file in files))
+    return with_index_options(facts, path, files, *(_OPTIONS[file] for file in files))
 
 
 def _read_length(
@@ -147,7 +149,7 @@ def _read_length(
         folder.length_error = _raised(error)
         detail = "it holds no number"
         if isinstance(error, (OSError, UnicodeDecodeError)):
-            detail = in_words(error)
+            detail = file_error_text(error)
     else:
         if isinstance(value, (int, float)):
             folder.length = value
@@ -156,13 +158,13 @@ def _read_length(
             folder.length_error = f"TypeError: {detail}"
     facts = []
     if detail:
-        facts.append(malformed(name, detail))
+        facts.append(malformed_file(name, detail))
     elif alone and folder.sizes is None and not any(shard.error for shard in shards):
         samples = sum(shard.samples for shard in shards)
         if folder.length != samples:
             difference = f"says {folder.length:,}; there are {samples:,}"
             facts.append(SidecarFact(escape(name), "stale", difference))
-    return written_by(facts, path, (_LEN,), _OPTIONS[_LEN])
+    return with_index_options(facts, path, (_LEN,), _OPTIONS[_LEN])
 
 
 def _read_stats(
@@ -175,14 +177,14 @@ def _read_stats(
         try:
             stats = read_json(name, _LARGEST_STATS)
         except (OSError, ValueError, RecursionError) as error:
-            facts.append(malformed(name, in_words(error)))
+            facts.append(malformed_file(name, file_error_text(error)))
             continue
         if stats is None:
             folder.without_stats.append(base)
             continue
-        successes = whole(stats.get("successes")) if isinstance(stats, dict) else None
+        successes = int_or_none(stats.get("successes")) if isinstance(stats, dict) else None
         if successes is not None:
             folder.stats[base] = successes
     if not folder.stats:
         folder.without_stats.clear()
-    return facts + compare(os.path.join(path, "*_stats.json"), folder.stats, shards)
+    return facts + compare_counts(os.path.join(path, "*_stats.json"), folder.stats, shards)

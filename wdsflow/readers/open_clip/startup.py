@@ -51,7 +51,9 @@ class StartupCrash(Exception):
         self.kind: CrashKind = kind
 
 
-def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | None) -> Start:
+def simulate_start(
+    arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | None
+) -> Start:
     """Return the number of samples in OpenCLIP's epoch, or the exception with which it ends.
 
     Args:

@@ -24,21 +24,21 @@ from wdsflow.readers.base import (
     Options,
     Reader,
     Sample,
+    fate_of_incomplete,
     first_of,
     is_marked_bad,
-    lacking,
     split_at_repeats,
-    split_keys,
+    split_names,
 )
-from wdsflow.readers.url_schemes import unopened_by_webdataset_02
+from wdsflow.readers.url_schemes import why_not_opened_by_webdataset_02
 from wdsflow.readers.wanted_fields import (
     IMAGE_TROUBLE,
     IMAGES,
     OTHERS,
     PICKLES,
     TEXTS,
+    decoding_raises,
     reason_for,
-    refused,
 )
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.shapes import Part, Shape
@@ -154,12 +154,12 @@ def shuffled(items: Sequence[T], size: int, initial: int, rng: random.Random) ->
         if len(waiting) < size:
             waiting.extend(islice(arriving, 1))
         if len(waiting) >= enough:
-            yield draw(waiting, rng)
+            yield pop_random(waiting, rng)
     while waiting:
-        yield draw(waiting, rng)
+        yield pop_random(waiting, rng)
 
 
-def draw(waiting: list[T], rng: random.Random) -> T:
+def pop_random(waiting: list[T], rng: random.Random) -> T:
     """Remove a random item and return it."""
     index = rng.randint(0, len(waiting) - 1)
     waiting[index], waiting[-1] = waiting[-1], waiting[index]
@@ -181,10 +181,10 @@ def worker_share(
     return islice(islice(items, rank, None, max(1, world_size)), worker, None, max(1, workers))
 
 
-def assign(items: Sequence[T], world_size: int, workers: int) -> list[list[T]]:
+def split_among_workers(items: Sequence[T], world_size: int, workers: int) -> list[list[T]]:
     """Return the shards of all workers, rank by rank, worker by worker.
 
-    >>> assign("abcdef", 2, 2)
+    >>> split_among_workers("abcdef", 2, 2)
     [['a', 'e'], ['c'], ['b', 'f'], ['d']]
     """
     return [
@@ -308,9 +308,9 @@ class OpenClip33(Reader):
     # webdataset up to 0.2.88.
     joins = True
 
-    def unreached(self, url: Shard) -> str:
+    def why_not_opened(self, url: Shard) -> str:
         """Return why webdataset 0.2 has no handler for a url."""
-        return unopened_by_webdataset_02(url)
+        return why_not_opened_by_webdataset_02(url)
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""
@@ -326,9 +326,9 @@ class OpenClip33(Reader):
         """Return the fate of one sample after the grouping stage."""
         image, caption = first_of(IMAGE_FIELDS, sample), sample.get(_TEXT_KEY)
         if image is None or caption is None:
-            return lacking(image, caption)
+            return fate_of_incomplete(image, caption)
         for part in sample.values():
-            if not part.suffix.startswith("__") and refused(part, _DECODED):
+            if not part.suffix.startswith("__") and decoding_raises(part, _DECODED):
                 return Fate("dropped", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         return USABLE
 
@@ -341,16 +341,18 @@ class OpenClip33(Reader):
 
         If shards are resampled, all are in one list.
         """
-        return [list(shards)] if self.options.resampled else self.assigned(shards, self.options)
+        return (
+            [list(shards)] if self.options.resampled else self.items_by_worker(shards, self.options)
+        )
 
-    def assigned(self, items: Sequence[T], options: Options) -> list[list[T]]:
+    def items_by_worker(self, items: Sequence[T], options: Options) -> list[list[T]]:
         """Return each worker's items, rank by rank, in the order of ``options.epoch``.
 
         With a negative seed each worker shuffles by a seed of its own: the given order is assumed.
         """
         seed = options.seed + options.epoch
         mixed = items if options.seed < 0 else list(epoch_order(items, seed, self.buffers()))
-        return assign(mixed, options.world_size, options.workers)
+        return split_among_workers(mixed, options.world_size, options.workers)
 
 
 class OpenClip4(OpenClip33):
@@ -380,10 +382,10 @@ class OpenClip4(OpenClip33):
         text_key = "" if flags.json_text_key else flags.text_key
         return replace(
             options,
-            json_text_key=split_keys(flags.json_text_key),
+            json_text_key=split_names(flags.json_text_key),
             max_image_pixels=flags.max_image_pixels,
-            text_key=split_keys(text_key),
-            image_key=split_keys(flags.image_key),
+            text_key=split_names(text_key),
+            image_key=split_names(flags.image_key),
         )
 
     def fate(self, sample: Sample) -> Fate:
@@ -391,10 +393,10 @@ class OpenClip4(OpenClip33):
         options = self.options
         image_key = options.image_key
         text_key = _JSON if options.json_text_key else options.text_key
-        image = first_of(split_keys(image_key), sample)
-        caption = first_of(split_keys(text_key), sample)
+        image = first_of(split_names(image_key), sample)
+        caption = first_of(split_names(text_key), sample)
         if image is None or caption is None:
-            return lacking(image, caption)
+            return fate_of_incomplete(image, caption)
         # The filter strips names, webdataset's renaming asserts that it need not.
         for key in (image_key, text_key):
             if " " in key:
@@ -463,11 +465,11 @@ class FeedReader(OpenClip33):
         reads = self.options
         return replace(
             options,
-            json_text_key=split_keys(reads.json_text_key),
+            json_text_key=split_names(reads.json_text_key),
             json_nested=True,
             max_image_pixels=reads.max_image_pixels,
-            text_key=split_keys(reads.text_key),
-            image_key=split_keys(reads.image_key),
+            text_key=split_names(reads.text_key),
+            image_key=split_names(reads.image_key),
         )
 
     def fate(self, sample: Sample) -> Fate:
@@ -478,7 +480,7 @@ class FeedReader(OpenClip33):
         image = first_of(self.images, sample)
         captions = [sample[name] for name in self.captions if name in sample]
         if image is None or not captions:
-            return lacking(image, captions)
+            return fate_of_incomplete(image, captions)
         reasons = [self._lost_caption(part) for part in captions]
         if all(reasons):
             return Fate("dropped", "decode", reasons[-1], captions[-1].suffix)
@@ -498,6 +500,6 @@ class FeedReader(OpenClip33):
         """Return True: it reads all that the scan can read."""
         return True
 
-    def unreached(self, url: Shard) -> str:
+    def why_not_opened(self, url: Shard) -> str:
         """Return "": it opens all that the scan can open."""
         return ""

@@ -21,11 +21,11 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     is 1.20x the mean'
     """
     # Loads all readers, which takes longer than a small run.
-    from wdsflow.readers.open_clip.versions import assign
+    from wdsflow.readers.open_clip.versions import split_among_workers
 
     shards = how_many(len(samples), "shard")
     subject = f"{shards} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
-    shares = assign(samples, *grid)
+    shares = split_among_workers(samples, *grid)
     idle = sum(not share for share in shares)
     if idle:
         return (

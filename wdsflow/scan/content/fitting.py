@@ -112,7 +112,7 @@ def value_of(suffix: str, data: bytes) -> object:
     return found[""] if kind == "npy" else found
 
 
-def infer(
+def infer_columns(
     url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False
 ) -> InferredColumns:
     """Return the columns that the reader infers from the first decoded samples.
@@ -236,7 +236,7 @@ def _is_filled(value: object, kind: Kind) -> bool:
     return value is not None
 
 
-def _surely_fits(kind: Kind, value: object) -> bool:
+def _certainly_fits(kind: Kind, value: object) -> bool:
     """Return whether a JSON value certainly fits its column.
 
     A fast JSON parser may have turned an integer of more than 64 bits into a float.
@@ -245,10 +245,11 @@ def _surely_fits(kind: Kind, value: object) -> bool:
     if tag == "struct" and isinstance(value, dict):
         get = value.get
         return all(
-            _surely_fits(part, get(name)) for name, part in zip(kind.names, kind.parts, strict=True)
+            _certainly_fits(part, get(name))
+            for name, part in zip(kind.names, kind.parts, strict=True)
         )
     if tag == "list" and isinstance(value, list):
-        return all(_surely_fits(kind.parts[0], item) for item in value)
+        return all(_certainly_fits(kind.parts[0], item) for item in value)
     if tag == "float" and value.__class__ is int:
         return -(1 << 63) < value < 1 << 63
     expected = _JSON_CLASSES.get(tag)
@@ -269,9 +270,9 @@ class ColumnCheck:
         # The last value holds arrays, and Arrow gives it another type than the column has.
         self.other_type = False
 
-    def surely_takes(self, value: object) -> bool:
+    def certainly_fits(self, value: object) -> bool:
         """Return whether a json value, as a fast parser has it, fits without a further look."""
-        return self.arrow is None and _surely_fits(self.kind, value)
+        return self.arrow is None and _certainly_fits(self.kind, value)
 
     def takes(self, data: bytes) -> bool | None:
         """Return whether the reader converts a valid field without an exception.
@@ -283,7 +284,7 @@ class ColumnCheck:
             return True
         try:
             value = value_of(self.suffix, data)
-            if not _like(self.kind, value):
+            if not _is_array_of_type(self.kind, value):
                 value = encode(self.kind, value)
         except UnknownColumns:
             return None
@@ -298,7 +299,7 @@ class ColumnCheck:
         import pyarrow as pa
 
         try:
-            made = pa.array([_plain(value)])
+            made = pa.array([_with_plain_arrays(value)])
             self.other_type = made.type != self.arrow and kind_of(
                 self.suffix.removesuffix(".gz")
             ) in ("npy", "npz")
@@ -307,16 +308,16 @@ class ColumnCheck:
             self.unwritable = first_line(error)
 
 
-def _plain(value: object) -> object:
+def _with_plain_arrays(value: object) -> object:
     """Return a value with its arrays as Arrow takes them, of lists and objects as well."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_with_plain_arrays(item) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _with_plain_arrays(item) for name, item in value.items()}
     return as_lists(value, sys.maxsize)
 
 
-def _like(kind: Kind, value: Any) -> bool:
+def _is_array_of_type(kind: Kind, value: Any) -> bool:
     """Return whether a value is an array with exactly the dimensions and type of its column.
 
     Such an array certainly fits.

@@ -12,7 +12,7 @@ TINY_SIDE = 32
 # Formats of which our code reads all of the header: without a mode, nothing decodes them.
 _READ_IN_FULL = frozenset(("jpeg", "png", "gif", "webp", "bmp"))
 # Formats whose header and end nearly always decide.
-_TOLD_BY_HEADER = _READ_IN_FULL
+_DECODABLE_BY_HEADER = _READ_IN_FULL
 # Formats that Pillow does not decode in part.
 _CUT_IS_BAD = frozenset(("webp", "bmp"))
 _EXTENSIONS = {
@@ -126,12 +126,12 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
     return BIG if 0 < max_image_pixels < pixels else OK
 
 
-def is_told_by_header(header: ImageHeader | None) -> bool:
+def is_decodable_by_header(header: ImageHeader | None) -> bool:
     """Return whether an image with this header nearly always decodes, if it has its end.
 
     Of rare formats, and of those whose header is incomplete, only decoding tells.
     """
-    return header is not None and not header.needs and header.format in _TOLD_BY_HEADER
+    return header is not None and not header.needs and header.format in _DECODABLE_BY_HEADER
 
 
 def with_cause(status: str, notes: tuple[str, ...]) -> str:

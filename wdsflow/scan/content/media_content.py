@@ -17,7 +17,7 @@ _ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))
 _SLOPPY = 12
 
 
-def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:
+def media_notes_and_format(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:
     """Return the tallies that an audio or video member adds to, and its format as found.
 
     The format is "" if none is recognized.

@@ -12,7 +12,7 @@ from .cbor import cbor_is_valid
 from .field_kinds import kind_of
 from .image_content import decode_image
 from .pickled import pickle_status, torch_status
-from .text_content import look_at_json, look_at_text
+from .text_content import decode_json, decode_text
 
 # Bytes.
 _MOST_MSGPACK = 64 << 20
@@ -110,9 +110,9 @@ def _decode_gz(inner: str, data: bytes) -> Outcome:
     if kind == "image":
         return decode_image(contents, 0)
     if kind == "text":
-        return look_at_text(contents)[:2]
+        return decode_text(contents)[:2]
     if kind == "json":
-        return look_at_json(contents, ())[:2]
+        return decode_json(contents, ())[:2]
     if kind == "gz":
         # webdataset unzips once.
         return OPAQUE, ()

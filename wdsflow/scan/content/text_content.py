@@ -69,7 +69,7 @@ _PATTERNS = {
 }
 
 
-def look_at_json(
+def decode_json(
     data: bytes, wanted: tuple[str, ...], *, nested: bool = False
 ) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
     """Return ``(status, notes, object)`` of a JSON field.
@@ -160,7 +160,7 @@ def _loads(data: bytes) -> object:
     return json.loads(data)
 
 
-def look_at_text(data: bytes) -> tuple[str, tuple[str, ...], str | None]:
+def decode_text(data: bytes) -> tuple[str, tuple[str, ...], str | None]:
     """Return ``(status, notes, text)`` of a caption's bytes; text is None where they are not UTF-8.
 
     Status is OK, EMPTY, BLANK (``str.strip`` leaves nothing) or NOT_UTF8. Notes are names of

@@ -38,7 +38,7 @@ def preview_json(judged: JudgedData, fatal_codes: Collection[str]) -> list[Shard
     urls = [with_json[number].url for number in numbers]
     scan: ScanOne = scan_shard if judged.join is None else JoinedScan(judged.join)
     options = ScanOptions("headers", allow_pipe=judged.options.allow_pipe)
-    return scan_shards(urls, options, jobs=1, how=[scan] * len(urls))
+    return scan_shards(urls, options, jobs=1, scan_functions=[scan] * len(urls))
 
 
 def _captions_only_in_json(judged: JudgedData) -> bool:

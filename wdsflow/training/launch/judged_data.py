@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from wdsflow.joining.joined_fields import JoinedFields
-from wdsflow.readers.base import Options, split_keys
+from wdsflow.readers.base import Options, split_names
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
@@ -71,7 +71,7 @@ def judge_data(
 
 def _feed_reader(captions: Captions, arguments: Arguments, options: FeedOptions) -> FeedReader:
     """Return the feed, with the fields that this run reads."""
-    keys = split_keys(options.image or arguments.image_key)
+    keys = split_names(options.image or arguments.image_key)
     images = tuple(name.lower() for name in keys)
     reads = Options(
         image_key=";".join(images),

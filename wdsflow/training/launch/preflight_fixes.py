@@ -17,8 +17,7 @@ from wdsflow.training.stalls.field_fixes import (
 )
 from wdsflow.validate.feed_verdict import STARVING
 from wdsflow.validate.finding import Finding, advice_text
-from wdsflow.validate.report.finding_groups import fixes as fixes_of
-from wdsflow.validate.report.finding_groups import repair_step
+from wdsflow.validate.report.finding_groups import repair_step, repairs_with_codes
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.kit.missing_fields import field_needs
@@ -108,7 +107,9 @@ def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> It
     errors = report.errors
     if field_located:
         errors = [error for error in errors if error.code != "F101"]
-    for repair, codes in sorted(fixes_of(errors), key=lambda fix: STARVING.isdisjoint(fix[1])):
+    for repair, codes in sorted(
+        repairs_with_codes(errors), key=lambda fix: STARVING.isdisjoint(fix[1])
+    ):
         if repair.flags:
             new_command = rerun_command(with_training_flags(options, repair.flags))
             yield f"{repair.note}: {new_command}"

@@ -7,14 +7,14 @@ from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.text.words import how_many
 from wdsflow.training.stalls.field_fixes import json_names_problem, rerun_command
+from wdsflow.validate.advice.pasteable_commands import add_commands
 from wdsflow.validate.advice.repair_advice import advise_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
-from wdsflow.validate.advice.settle import settle
 from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.feed_verdict import fatal_findings
 from wdsflow.validate.finding import Advice, Finding
-from wdsflow.validate.report.finding_groups import group
+from wdsflow.validate.report.finding_groups import group_findings
 from wdsflow.validate.report.finding_text import totals
 from wdsflow.validate.report.report import Report
 
@@ -71,7 +71,7 @@ def _report(
         forecast = RepairForecast(context.evidence, context.readers, scan_options, scan_shards)
         repairs = advise_repair(context, forecast).advice
     run_command = RunCommand(context.urls, allow_pipe=options.allow_pipe, options=options)
-    settled_findings, settled_repairs = settle(findings, repairs, run_command)
+    settled_findings, settled_repairs = add_commands(findings, repairs, run_command)
     return Report(
         context.urls,
         context.evidence,
@@ -97,7 +97,7 @@ def _accepted(summary: str, judged: JudgedData, report: Report) -> str:
     """Return the line on shards that training reads, with the number of findings."""
     if not report.findings:
         return summary
-    line = f"{summary}; {totals(group(report.findings))}"
+    line = f"{summary}; {totals(group_findings(report.findings))}"
     if judged.options.dry_run:
         # The report is shown.
         return line

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import rerun_command
 from wdsflow.validate.advice.invocation import Invocation
-from wdsflow.validate.advice.training_flags import paired_flags, with_flags
+from wdsflow.validate.advice.training_flags import flags_with_values, with_flags
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def with_training_flags(options: FeedOptions, flags: Sequence[str]) -> FeedOptio
 
     The feed's own options take precedence.
     """
-    for name, *value in paired_flags(flags):
+    for name, *value in flags_with_values(flags):
         if name == "--image-key":
             options = replace(options, image=value[0])
         elif name == "--text-key":

@@ -10,7 +10,7 @@ from wdsflow.joining.join_result import JoinResult
 from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.joining.joined_scan import JoinedScan, counting_progress
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import start
+from wdsflow.readers.open_clip.startup import simulate_start
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
@@ -122,7 +122,7 @@ def _refuse_unused_weights(
 ) -> None:
     """Refuse weights of sources with which OpenCLIP would not start."""
     counted = replace(arguments, train_num_samples=1, dataset_type="webdataset")
-    begun = start(counted, expansion.urls, None)
+    begun = simulate_start(counted, expansion.urls, None)
     if begun.crash is None or begun.crash_kind != "weights":
         return
     hints = []
@@ -211,7 +211,7 @@ class _Scan:
         functions: list[ScanOne] = [scan_shard] * len(self.urls)
         if join is not None:
             functions = [JoinedScan(join.for_shard(url)) for url in self.urls]
-        shards = scan_shards(self.urls, self._depth, progress=progress, how=functions)
+        shards = scan_shards(self.urls, self._depth, progress=progress, scan_functions=functions)
         return _ScannedShards(shards, join=result)
 
     @property

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from wdsflow.scan.caption_names import note_names
-from wdsflow.scan.content.text_content import look_at_json
+from wdsflow.scan.caption_names import add_json_names
+from wdsflow.scan.content.text_content import decode_json
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard import Shard
@@ -73,7 +73,7 @@ def _read(evidence: ShardEvidence, member: str, allow_pipe: bool) -> None:
                 return
             if row[4] == "file" and field.lower() == member and row[1] <= _LARGEST_JSON:
                 evidence.samples += 1
-                note_names(evidence, look_at_json(walk.read(row), ())[2])
+                add_json_names(evidence, decode_json(walk.read(row), ())[2])
 
 
 class StallError(FeedStopped):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
 
-from wdsflow.readers.open_clip.versions import Buffers, draw
+from wdsflow.readers.open_clip.versions import Buffers, pop_random
 from wdsflow.shards.shard import Shard
 from wdsflow.training.feed.catalog.listing import Listed
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
@@ -186,13 +186,13 @@ def shuffle_references(
                 waiting.append(more)
                 held += more.held
         while len(waiting) >= enough or held >= most_bytes:
-            drawn = draw(waiting, rng)
+            drawn = pop_random(waiting, rng)
             held -= drawn.held
             yield drawn
             if held < most_bytes:
                 break
     while waiting:
-        yield draw(waiting, rng)
+        yield pop_random(waiting, rng)
 
 
 def cannot_seek(shard: Shard) -> bool:

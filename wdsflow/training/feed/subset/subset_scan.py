@@ -90,7 +90,9 @@ def scan_kept(
         some,
         scan_options,
         progress=progress,
-        how=[_KeptScan(shards[url], None if join is None else join.for_shard(url)) for url in some],
+        scan_functions=[
+            _KeptScan(shards[url], None if join is None else join.for_shard(url)) for url in some
+        ],
     )
     for shard in scanned:
         if shard.error == _LEDGER:

@@ -5,7 +5,7 @@ from ..verdicts.verdict import Verdict
 from ..verdicts.wording import short_title
 
 
-def promise(
+def advice_with_gain(
     verdict: Verdict, action: str, usable: int, *, samples: int | None = None, exact: bool
 ) -> Advice:
     """Return advice for the reader of a verdict.

@@ -9,7 +9,7 @@ from ..finding import Advice, Finding, Repair
 from .invocation import Invocation
 
 
-def settle(
+def add_commands(
     findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
     """Write the commands of findings and advice.
@@ -36,11 +36,13 @@ class _PasteableCommands:
     def of_advice(self, advice: Advice) -> Advice:
         """Return the advice with its command."""
         if advice.reads_on:
-            return replace(advice, command=self._invocation.read_on())
+            return replace(advice, command=self._invocation.full_run_command())
         if advice.options is not None:
             return replace(advice, command=self._repair(advice.options))
         if advice.flags and self._invocation.training is not None:
-            return replace(advice, command=self._invocation.with_training(advice.flags))
+            return replace(
+                advice, command=self._invocation.command_with_training_flags(advice.flags)
+            )
         return advice
 
     def of_finding(self, finding: Finding) -> Finding:
@@ -52,19 +54,21 @@ class _PasteableCommands:
 
     def _of_repair(self, repair: Repair) -> Repair:
         if repair.flags:
-            return replace(repair, command=self._invocation.with_training(repair.flags))
+            return replace(
+                repair, command=self._invocation.command_with_training_flags(repair.flags)
+            )
         if repair.where:
             return replace(repair, command=self._filter(repair.where))
         return repair
 
     def _repair(self, options: tuple[str, ...]) -> str:
         if options not in self._repairs:
-            self._repairs[options] = self._invocation.repair(options, next(self._repaired))
+            self._repairs[options] = self._invocation.repair_command(options, next(self._repaired))
         return self._repairs[options]
 
     def _filter(self, where: str) -> str:
         if where not in self._filters:
-            self._filters[where] = self._invocation.filter(where, next(self._filtered))
+            self._filters[where] = self._invocation.filter_command(where, next(self._filtered))
         return self._filters[where]
 
 
