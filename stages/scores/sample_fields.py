@@ -24,7 +24,7 @@ from wdsflow.shards.caption_field import (
     parse_caption_field,
     parse_json,
 )
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard_names import alternatives
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ def chosen(requested: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
         if "*" in name:
             matches = _matching(name, fields)
             if matches:
-                return tuple(sorted(matches, key=natural))
+                return tuple(sorted(matches, key=natural_order))
         elif name in fields:
             return (name,)
     numbered = [field for field in fields if _is_numbered(field, requested.names)]
-    return tuple(sorted(numbered, key=natural))
+    return tuple(sorted(numbered, key=natural_order))
 
 
 def _matching(pattern: str, fields: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
 from tests.shards.tars import by_tarfile, by_walk
 from wdsflow import Recipe, RunOptions, check, filter_shards, repair_shards
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 
@@ -82,7 +82,7 @@ def opened(request, tmp_path):
             url = {"file": str(path), "pipe": f"pipe:cat {path}", "http": f"{base}/a.tar"}[
                 request.param
             ]
-            return open_source(named(url), allow_pipe=True)
+            return open_source(single_shard(url), allow_pipe=True)
 
         yield opens
 
@@ -133,7 +133,7 @@ def test_frames_to_skip_are_no_end_of_a_zstd_stream(opened):
 def test_a_command_that_fails_is_named_also_where_it_compresses(tmp_path):
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(TAR)[:-20])
-    with open_source(named(f"pipe:cat {path}; exit 56"), allow_pipe=True) as source:
+    with open_source(single_shard(f"pipe:cat {path}; exit 56"), allow_pipe=True) as source:
         by_walk(source)
     assert source.damage == "the gz stream is cut: the command ended with status 56"
 
@@ -144,7 +144,7 @@ def test_the_feed_of_training_reports_a_cut_too(kind, tmp_path: Path):
     shard.write_bytes(PACKERS[kind](TAR[:BORDER])[:-2])
     catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
     catalog.hurt = found.append
-    assert len(list(catalog.samples(named(str(shard))))) == 40
+    assert len(list(catalog.samples(single_shard(str(shard))))) == 40
     assert [(damage.what, damage.detail) for damage in found] == [
         ("cut", f"the {kind} stream is cut at byte {BORDER:,}")
     ]

@@ -9,7 +9,7 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.source.opening import seekable
+from wdsflow.shards.source.opening import open_seekable
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.picture_decoding import decode_picture
 from wdsflow.stages.scores.sample_fields import chosen, parse_images
@@ -140,7 +140,7 @@ def _samples(
         try:
             with (
                 scratch("inspect") as folder,
-                seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
+                open_seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
             ):
                 for number, sample in enumerate(listed_samples(source)):
                     yield _NumberedSample(_Position(shard, number), sample, source)

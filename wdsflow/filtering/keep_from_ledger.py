@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard
 from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
 from wdsflow.text.utf8 import in_utf8
@@ -35,7 +35,7 @@ class _Outcomes:
         if url not in self._shards:
             self._subset = self._subset or LedgerSubset.of(stage.ledger, stage.where)
             reasons: dict[str, str] = {}
-            for row in self._subset.shard(named(url)).rows()[0]:
+            for row in self._subset.shard(single_shard(url)).rows()[0]:
                 reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
                 before = reasons.setdefault(row.key, reason)
                 if (before == _KEPT) != (reason == _KEPT):

@@ -9,7 +9,7 @@ from pathlib import Path
 from wdsflow.records.run_outputs import run_outputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
-from wdsflow.shards.atomic import scratch_folder, writing
+from wdsflow.shards.atomic import atomic_file, scratch_folder
 from wdsflow.shards.scratch import scratch
 from wdsflow.text.options import keywords
 
@@ -190,7 +190,7 @@ def _list_left_out(
         path.unlink(missing_ok=True)
         return ""
     names = [named for named, _ in report.tables]
-    with writing(path) as file, open(file, "wb", closefd=False) as stream:
+    with atomic_file(path) as file, open(file, "wb", closefd=False) as stream:
         stream.writelines(_line(names, row) for row in planner.plan.left_out.all())
         for row in _left_out_when_read(jobs, report):
             add_example(report.examples, row)

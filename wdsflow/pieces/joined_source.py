@@ -21,7 +21,7 @@ class JoinedSource(Source):
     """
 
     def __init__(self, opened: Opened, most: Callable[[int], int]) -> None:
-        self.url = Shard.stored("several shards")
+        self.url = Shard.from_text("several shards")
         self._opened = opened
         self._most = most
         # By number, the latest last.
@@ -48,12 +48,12 @@ class JoinedSource(Source):
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of one source. Raises SourceError, OSError."""
-        return self.joined_parts(offset, offset + size)
+        return self.read_parts(offset, offset + size)
 
-    def ahead(self, offset: int, size: int) -> None:
+    def prefetch(self, offset: int, size: int) -> None:
         """Announce that these bytes will be read soon."""
         number = number_of(offset)
-        self.get(number).ahead(offset - address(number, 0), size)
+        self.get(number).prefetch(offset - address(number, 0), size)
 
     def close(self) -> None:
         """Close all of them."""

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.atomic import naming
+from wdsflow.shards.atomic import os_errors_named
 
 try:
     import fcntl
@@ -84,7 +84,7 @@ class Sink:
     def _write_full(self) -> None:
         """Write the full buffer in the background, and continue with the other one."""
         if self._thread is None:
-            with naming(self._path):
+            with os_errors_named(self._path):
                 self._thread_file = os.dup(self._file)
             self._thread = ThreadPoolExecutor(1, "wdsflow-write")
             self._other = _buffer()
@@ -124,7 +124,7 @@ class Sink:
 
     def _write(self, data: memoryview, file: int) -> None:
         """Write bytes, directly as long as the file system can. Raises OSError."""
-        with naming(self._path):
+        with os_errors_named(self._path):
             while data:
                 try:
                     data = data[os.write(file, data) :]

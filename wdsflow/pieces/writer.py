@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from wdsflow.shards.atomic import writing
+from wdsflow.shards.atomic import atomic_file
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError
 
 from .pieces import END, joined
@@ -22,7 +22,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
     source ends early, OSError if the disk fails, and errors of ``pieces``, also at their end; then
     no new file is left.
     """
-    with writing(path) as file:
+    with atomic_file(path) as file:
         sink = Sink(file, path)
         try:
             for piece in joined(pieces):

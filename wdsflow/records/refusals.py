@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import SUFFIXES, output_names
-from wdsflow.shards.source.base import place_of
+from wdsflow.shards.source.base import canonical_name
 from wdsflow.text.shell import quote_path
 
 from .working_folder import objects, store_of
@@ -52,7 +52,7 @@ def refuse_inputs(urls: Iterable[Shard], paths: Iterable[Path]) -> None:
         inputs = objects(files)
         location = store.url_of
     else:
-        inputs = {place_of(url) for url in files}
+        inputs = {canonical_name(url) for url in files}
         location = os.path.realpath
     if not inputs:
         return

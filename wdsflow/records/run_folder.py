@@ -241,7 +241,7 @@ def refuse(layout: Layout, request: Mapping[str, Any]) -> None:
             existing = sorted(targets & set(os.listdir(folder)))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        refuse_inputs(map(Shard.stored, request["urls"]), [folder / name for name in existing])
+        refuse_inputs(map(Shard.from_text, request["urls"]), [folder / name for name in existing])
         if existing:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.source.base import local_path
-from wdsflow.shards.source.limits import reported, within_limit
+from wdsflow.shards.source.limits import call_within_limit, slow_request_reported
 from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.shell import command, quote_path
 
@@ -157,8 +157,8 @@ def _read_mark(folder: str | os.PathLike[str]) -> bytes:
     url = os.fspath(folder)
     system, path = filesystem(url)
     try:
-        with reported(url):
-            data: bytes = within_limit(
+        with slow_request_reported(url):
+            data: bytes = call_within_limit(
                 lambda: system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST), url
             )
     except Exception as error:

@@ -26,7 +26,7 @@ def threshold_lines(
 
     ``used_names``: names of output folders in earlier lines; those of the commands are added.
     """
-    urls = [Shard.stored(record.url) for record in scores.records]
+    urls = [Shard.from_text(record.url) for record in scores.records]
     if column.where is None:
         yield "  what a threshold keeps is not known: the run did not compute the score for all samples"
         yield f"  to compute it: {_measure_command(column, ledger, urls)}"

@@ -64,12 +64,12 @@ def warn_of_repeated_shard(urls: list[str]) -> None:
 
     Its samples are written twice.
     """
-    from wdsflow.shards.source.base import place_of
+    from wdsflow.shards.source.base import canonical_name
     from wdsflow.shards.urls import expand
 
     seen: set[str] = set()
     for url in expand(urls, allow_pipe=True).urls:
-        location = place_of(url)
+        location = canonical_name(url)
         if location in seen:
             print(
                 f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice",

@@ -13,7 +13,7 @@ from wdsflow.records.run_folder import Layout
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.urls import expand
-from wdsflow.shards.written_names import spelled
+from wdsflow.shards.written_names import pattern_of_shard
 from wdsflow.text.words import duration, how_many
 
 from .typed import Typed, free
@@ -69,7 +69,7 @@ def _short(seconds: float) -> str:
 
 def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Iterator[str]:
     first = next(iter(expand(typed.given["urls"], allow_pipe=options.allow_pipe).urls))
-    if first.hides:
+    if first.has_hidden_part:
         return
     trial = free(Path("trial"))
     kept = {
@@ -77,5 +77,5 @@ def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Ite
         for name in ("recipe", "caption", "image", "precision", "device", "image_memory")
     }
     yield "to measure them on one shard:"
-    yield f"  {typed.look('measure', spelled(first), out=trial, scores=','.join(scores), **kept)}"
+    yield f"  {typed.look('measure', pattern_of_shard(first), out=trial, scores=','.join(scores), **kept)}"
     yield f"then: {typed.again(out=trial)}"

@@ -26,7 +26,7 @@ from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
+from wdsflow.shards.source.base import Range, SourceError, canonical_name, local_folder
 
 from .compare_samples import compare_samples
 from .compared_values import add_compared
@@ -143,7 +143,9 @@ class LedgerSubset:
         if not self._records:
             raise no_ledgers(scored.folder)
         check_scores(plan_of(self.recipe), scored, [record.name for record in self._records])
-        self._by_location = {place_of(Shard.stored(record.url)): record for record in self._records}
+        self._by_location = {
+            canonical_name(Shard.from_text(record.url)): record for record in self._records
+        }
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
             self._by_name.setdefault(output_names([record.url])[0], []).append(record)
@@ -231,7 +233,7 @@ class LedgerSubset:
 
         Raises UnknownShard.
         """
-        record = self._by_location.get(place_of(url))
+        record = self._by_location.get(canonical_name(url))
         if record is not None:
             return record
         candidates: list[ShardRecord] = []

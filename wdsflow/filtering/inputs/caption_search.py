@@ -93,7 +93,7 @@ class _Survey:
         self._names = [name for name in CAPTION_NAMES if name not in _NOT_TEXT]
         # Member -> number of samples in which it holds text.
         self._texts: Counter[str] = Counter()
-        self._json = {member: ShardEvidence(Shard.stored(member)) for member in _JSON}
+        self._json = {member: ShardEvidence(Shard.from_text(member)) for member in _JSON}
         self._samples = 0
 
     def add(self, view: ShardView) -> None:

@@ -16,9 +16,9 @@ from wdsflow.filtering.samples.views import Views
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.short_look import some_of
+from wdsflow.shards.short_look import spread_selection
 from wdsflow.shards.source.base import Source
-from wdsflow.shards.source.opening import open_source, seekable
+from wdsflow.shards.source.opening import open_seekable, open_source
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 # Shards whose first samples are surveyed, and samples of each.
@@ -40,7 +40,7 @@ class SearchScope(NamedTuple):
 
 def spread_shards(urls: Sequence[Shard]) -> list[Shard]:
     """Return shards to check: first, last, middle, then the others in order."""
-    some = some_of(urls)
+    some = spread_selection(urls)
     order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
     return [some[number] for number in order]
 
@@ -80,5 +80,8 @@ def _opened(url: Shard, join: JoinedSamples | None, *, allow_pipe: bool) -> Iter
             yield source
         return
     # The samples are listed before the first is read.
-    with scratch("join") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (stored, _):
+    with (
+        scratch("join") as folder,
+        open_seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
+    ):
         yield join.view(stored, url)

@@ -65,7 +65,7 @@ def _read_views(
 
     views: dict[int, SampleView] = {}
     for url, number_at in numbers_by_url.items():
-        for offset, sample in samples_at(Shard.stored(url), number_at):
+        for offset, sample in samples_at(Shard.from_text(url), number_at):
             number = number_at[offset]
             _, row = rows[number]
             # Another key: the shard was written again since the run.

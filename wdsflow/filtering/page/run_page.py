@@ -108,7 +108,7 @@ def _base(facts: RunFacts) -> str:
     """Return the folder from which relative paths in commands start, "" if there are none."""
     paths = [str(facts.folder)]
     for record in facts.records:
-        path = Shard.stored(record.url).path
+        path = Shard.from_text(record.url).path
         if path is not None:
             paths.append(path)
     return "" if all(map(os.path.isabs, paths)) else str(Path.cwd())

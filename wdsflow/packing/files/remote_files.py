@@ -9,7 +9,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import filesystem
-from wdsflow.shards.source.retries import trying
+from wdsflow.shards.source.retries import with_retries
 
 from ..unusable import MISSING, OUTSIDE, UNREADABLE, Unusable
 from .media_files import FileRef, Opened, Read, Rest
@@ -71,7 +71,7 @@ class RemoteFiles:
         """Yield the names of all files. Raises SourceError."""
         system, path = filesystem(self._exact)
         try:
-            paths: list[str] = trying(lambda: system.find(path), self.root)
+            paths: list[str] = with_retries(lambda: system.find(path), self.root)
         except SourceError as error:
             raise SourceError(error.kind, f"{self.root} cannot be listed: {error}") from None
         return (name[len(path.rstrip("/")) + 1 :] for name in paths)

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from wdsflow.repair.clean_names import tidy_names
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.tar.members import key_of
+from wdsflow.shards.tar.members import split_as_webdataset
 from wdsflow.table_files.errors import TableError
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
@@ -111,7 +111,7 @@ class FolderRows:
         groups: dict[str, FileGroup] = {}
         tidy = tidy_names(paths)
         for path, name, reason in zip(paths, tidy.names, tidy.reasons, strict=True):
-            parts = key_of(name) if name is not None else None
+            parts = split_as_webdataset(name) if name is not None else None
             if parts is None:
                 self.ignored[reason or "metadata"] += 1
                 continue
@@ -157,7 +157,7 @@ class FolderRows:
         for path in json_files[:_MOST_JSON]:
             if _is_array(path, files):
                 tables.add(path)
-        return sorted(tables, key=natural)
+        return sorted(tables, key=natural_order)
 
     def fields(self, group: FileGroup) -> list[tuple[str, str]]:
         """Return the fields and paths of a sample, images first, texts last. Raises Unusable."""
@@ -188,7 +188,7 @@ class FolderRows:
 
 def _field_order(name: str) -> tuple[object, ...]:
     """Return what fields are sorted by: images, other files, then texts."""
-    return _TEXTS.get(name, 0), not is_media(name), natural(name)
+    return _TEXTS.get(name, 0), not is_media(name), natural_order(name)
 
 
 def _is_hidden(path: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.shards.braces import expand_braces
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.source.base import local_path
 from wdsflow.table_files.errors import NoTable, TableError
@@ -91,7 +91,7 @@ def _expanded(name: str) -> list[Input]:
         return [Input(Shard.url(url), table_of(url) or "folder") for url in patterns]
     matches: list[str] = []
     for pattern in patterns:
-        matches += sorted(glob.glob(os.path.expanduser(pattern)), key=natural)
+        matches += sorted(glob.glob(os.path.expanduser(pattern)), key=natural_order)
     if not matches:
         folder = os.path.dirname(path)
         neighbours = [os.path.join(folder, neighbour) for neighbour in _listed(folder or ".")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.table_files.errors import TableError
 from wdsflow.table_files.remote_copy import copied
 from wdsflow.text.words import how_many
@@ -175,7 +175,7 @@ class PackPlanner:
             return files_in_zip(source.named.path or copied(source.named, self.scratch, ".zip"))
         root = source.folder
         if self.request.root is not None and source.has_table:
-            root = named(str(self.request.root))
+            root = single_shard(str(self.request.root))
         return files_below(root, needs_sizes=self.limit.size is not None)
 
     def _refuse_options_of_tables(self, source: Input) -> None:

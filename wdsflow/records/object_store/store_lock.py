@@ -14,7 +14,7 @@ from typing import Any
 
 from wdsflow.records.folder_lock import Busy
 from wdsflow.records.process_identity import is_alive, is_here, this_process, who
-from wdsflow.shards.source.limits import reported, within_limit
+from wdsflow.shards.source.limits import call_within_limit, slow_request_reported
 
 _log = logging.getLogger(__name__)
 # Seconds between two writes of the lock.
@@ -92,8 +92,8 @@ class StoreLock:
             return
         self._thread.join(BEAT)
         # Every file system raises its own errors; a lock that stays is taken over.
-        with suppress(Exception), reported(self._folder):
-            within_limit(self._remove, self._folder)
+        with suppress(Exception), slow_request_reported(self._folder):
+            call_within_limit(self._remove, self._folder)
 
     def _acquire(self) -> None:
         """Write the lock when no other run holds it. Raises Busy."""

@@ -12,7 +12,7 @@ from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import GraftRequest
-from wdsflow.shards.atomic import scratch_folder, writing
+from wdsflow.shards.atomic import atomic_file, scratch_folder
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -125,7 +125,7 @@ def _list_unmatched(path: Path, join: SampleJoin, matches: Matches) -> list[str]
         path.unlink(missing_ok=True)
         return []
     with (
-        writing(path) as file,
+        atomic_file(path) as file,
         open(file, "w", encoding="utf-8", newline="", closefd=False) as stream,
     ):
         stream.writelines(join.unmatched_lines())

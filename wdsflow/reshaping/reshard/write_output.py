@@ -11,7 +11,7 @@ from wdsflow.pieces.tar_members import header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError
 from wdsflow.shards.tar.members import split_name
-from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
+from wdsflow.shards.tar.tar_entry import Entry, NoEntry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.text.shell import both_ends
 
@@ -83,7 +83,7 @@ def _pieces(
                 raise InterruptedError("given up")
             if job.scattered and position + _AHEAD < len(ranges):
                 start, end = ranges[position + _AHEAD]
-                inputs.ahead(start, end - start)
+                inputs.prefetch(start, end - start)
             if renamer is not None and row in numbers:
                 yield from renamer.pieces(sample, numbers[row])
             else:
@@ -158,7 +158,7 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
     while offset < end:
         try:
             entry = read_entry(source.read_at, offset, {})
-        except Ending as ending:
+        except NoEntry as ending:
             raise SourceError(
                 "io", f"it changed while it was read: at byte {offset:,} {ending}"
             ) from None

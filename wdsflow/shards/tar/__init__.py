@@ -11,7 +11,7 @@ repaired.
             for name, size, data, header, kind in batch.rows: ...
         walk.stop, walk.seen                    # how tarfile ends; damage and oddities, each counted, with its first place
 
-``shards/samples`` makes samples of members: ``grouped`` for code that looks at members
+``shards/samples`` makes samples of members: ``group_members`` for code that looks at members
 individually, ``Samples`` for ranges of bytes that are copied. No other code in this project groups
 neighbouring members.
 
