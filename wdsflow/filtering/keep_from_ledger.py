@@ -30,7 +30,7 @@ class _Outcomes:
     def __reduce__(self) -> tuple[type["_Outcomes"], tuple[()]]:
         return _Outcomes, ()
 
-    def of(self, stage: "KeepFromLedger", url: str) -> dict[str, str]:
+    def why_not_kept(self, stage: "KeepFromLedger", url: str) -> dict[str, str]:
         """Return why samples of a shard are not kept, by key. Raises LedgerError, SourceError."""
         if url not in self._shards:
             self._subset = self._subset or LedgerSubset.of(stage.ledger, stage.where)
@@ -98,9 +98,9 @@ class KeepFromLedger(SampleStage):
                 "without __url__ its shard is unknown: put this stage before those that drop it",
             )
         try:
-            reason = self._outcomes.of(self, url).get(key)
+            reason = self._outcomes.why_not_kept(self, url).get(key)
         except UnknownShard as error:
-            return self._unknown(sample, url, "no-ledger", str(error))
+            return self._keep_or_raise(sample, url, "no-ledger", str(error))
         except LedgerError as error:
             raise StageError("ledger", self._advised(str(error), url)) from error
         except SourceError as error:
@@ -112,14 +112,14 @@ class KeepFromLedger(SampleStage):
                 "ambiguous-key", "samples of this key are both kept and dropped: make keys unique"
             )
         if reason is None:
-            return self._unknown(
+            return self._keep_or_raise(
                 sample, url, "not-in-ledger", f"{self.ledger} has no sample of this key"
             )
         if reason != _KEPT:
             raise Dropped(reason)
         return sample
 
-    def _unknown(self, sample: Sample, url: str, slug: str, message: str) -> Sample:
+    def _keep_or_raise(self, sample: Sample, url: str, slug: str, message: str) -> Sample:
         if self.unknown == "keep":
             return sample
         raise StageError(slug, self._advised(message, url))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.filtering.recipe.recipe import canonical, differences
+from wdsflow.filtering.recipe.recipe import canonical_json, differences
 from wdsflow.joining.recorded_join import OPTIONS, join_of, options_to_record
 from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.folder_lock import Lock
@@ -24,7 +24,7 @@ from wdsflow.shards.shard_identity import joined_identity
 
 from .extendable_ledgers import can_add_scores, can_extend_ledger, scores_of
 from .joined_samples import JoinedSamples
-from .run_differences import Differs, differ
+from .run_differences import Differs, are_different_runs
 
 
 class FinishedShards(NamedTuple):
@@ -133,7 +133,7 @@ class RunRecord(OutputRecord[ShardRecord]):
 
     def keeps(self, options: Mapping[str, object]) -> bool:
         """Return whether the folder holds this run."""
-        return self.options is not None and not differ(self.options, options)
+        return self.options is not None and not are_different_runs(self.options, options)
 
     def is_recorded(self, options: Mapping[str, object]) -> bool:
         """Return whether the stored run is this one, with the table at the same path."""
@@ -157,7 +157,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         request = {name: value for name, value in stored.items() if name not in ("join", OPTIONS)}
         if join is not None:
             request |= {"join": join.identity, OPTIONS: options_to_record(join.options)}
-        if canonical(stored.get("join")) != canonical(request.get("join")):
+        if canonical_json(stored.get("join")) != canonical_json(request.get("join")):
             raise Differs(self.folder, stored, request)
 
     def refuse_existing(self, names: Sequence[str], options: Mapping[str, object]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
+from wdsflow.filtering.deciding.stored_scores import stored_scores, with_ledger_options
 from wdsflow.filtering.model_precision import with_precision
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -34,7 +34,7 @@ def model_lines(
     stored = frozenset[ScoreCall]()
     if ledger is not None:
         scored = Layout(local_folder(ledger))
-        recipe = as_scored(canonical_recipe(recipe), scored)
+        recipe = with_ledger_options(canonical_recipe(recipe), scored)
         stored = stored_scores(recipe, scored)
     costs = score_costs(with_precision(recipe, options).recipe, folders, stored)
     if not costs:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
+    check_same_shard,
     no_ledgers,
     read_metadata,
-    same_shard,
 )
 from wdsflow.filtering.ledger.read_ledger import read_scored
-from wdsflow.filtering.ledger.sample_table import LedgerRow, part_twins
+from wdsflow.filtering.ledger.sample_table import LedgerRow, quarantine_same_key_neighbours
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
@@ -32,7 +32,7 @@ from .compare_samples import compare_samples
 from .compared_values import add_compared
 from .plan import plan_of
 from .sample_outcomes import set_outcomes
-from .stored_scores import as_scored, check_scores
+from .stored_scores import check_scores, with_ledger_options
 
 
 class StagedLedger(LedgerError):
@@ -111,13 +111,13 @@ class ShardLedger:
             add_compared(plan, samples, self.resolved, self.name)
         # As ``filter`` decides.
         set_outcomes(plan, samples)
-        part_twins(samples.rows)
+        quarantine_same_key_neighbours(samples.rows)
         return samples.rows, record.headers
 
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
         path = self.scored.ledger(self.name)
-        same_shard(read_metadata(path), self._record(), path)
+        check_same_shard(read_metadata(path), self._record(), path)
 
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
@@ -138,7 +138,7 @@ class LedgerSubset:
     def __init__(self, folder: str | os.PathLike[str], recipe: Recipe) -> None:
         self.folder = local_folder(folder)
         self._scored = scored = Layout(self.folder)
-        self.recipe = as_scored(canonical_recipe(recipe), scored)
+        self.recipe = with_ledger_options(canonical_recipe(recipe), scored)
         self._records = records_in_order(scored)
         if not self._records:
             raise no_ledgers(scored.folder)

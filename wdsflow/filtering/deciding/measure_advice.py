@@ -16,7 +16,7 @@ from wdsflow.shards.written_names import compact_patterns
 from wdsflow.text.shell import quote, quote_path
 
 from .plan import plan_of
-from .stored_scores import as_scored, missing_calls, stored_columns
+from .stored_scores import missing_calls, stored_columns, with_ledger_options
 
 
 def measure_command(
@@ -73,7 +73,7 @@ def scores_to_add(
     if not set(map(canonical_name, shards)) <= set(map(canonical_name, measured)):
         return None
     try:
-        plan = plan_of(as_scored(recipe, layout))
+        plan = plan_of(with_ledger_options(recipe, layout))
     except LedgerError:
         return None
     names = [record.name for record in records_in_order(layout)]

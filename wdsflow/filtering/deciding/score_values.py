@@ -49,7 +49,7 @@ _COUNTED: dict[Subject, tuple[Subject, ...]] = {
 }
 
 
-def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
+def result_or_unknown(compute: Callable[[V], R], view: V) -> R | Unknown:
     """Return the result of ``compute``, or Unknown if it fails.
 
     A bad sample must not fail its shard. Raises OSError.

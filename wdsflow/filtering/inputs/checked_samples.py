@@ -33,7 +33,7 @@ class SearchScope(NamedTuple):
     is_all: bool
 
     @property
-    def none(self) -> str:
+    def nothing_found_subject(self) -> str:
         """The subject of a message about a search without result."""
         return "no sample" if self.is_all else "none of the checked samples"
 
@@ -84,4 +84,4 @@ def _opened(url: Shard, join: JoinedSamples | None, *, allow_pipe: bool) -> Iter
         scratch("join") as folder,
         open_seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
     ):
-        yield join.view(stored, url)
+        yield join.joined_view(stored, url)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.recipe.recipe import canonical
+from wdsflow.filtering.recipe.recipe import canonical_json
 from wdsflow.stages.scores.base import Score
 from wdsflow.stages.scores.model.clip.clip_score import ClipScore, Embedded
 from wdsflow.table_files.parquet_columns import (
@@ -52,7 +52,7 @@ class EmbeddingColumn(NamedTuple):
             "facts": model.facts(),
         }
         # As it is read again: tuples become lists.
-        plain: EmbeddingMetadata = json.loads(canonical(metadata))
+        plain: EmbeddingMetadata = json.loads(canonical_json(metadata))
         return plain
 
 

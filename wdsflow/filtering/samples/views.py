@@ -31,7 +31,7 @@ class Views:
 
     def fields_of(self, sample: TarSample) -> tuple[str, ...]:
         """Return the names of a sample's fields; the same tuple for the same names."""
-        return self._of(sample)[0]
+        return self._names_and_choice(sample)[0]
 
     def view(self, sample: TarSample) -> ShardView:
         """Return the view of the latest sample, after the stages. Raises RejectedSample."""
@@ -40,13 +40,13 @@ class Views:
             return ShardView(staged, _GENERAL, self._options, sample.key, self._url)
         return ShardView(
             TarFields(self._samples, sample),
-            self._of(sample)[1],
+            self._names_and_choice(sample)[1],
             self._options,
             sample.key,
             self._url,
         )
 
-    def _of(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
+    def _names_and_choice(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
         """Return the names of a sample's fields, and its only image and caption."""
         names = sample.names or tuple(sample.fields)
         if names is self._last[0]:

@@ -20,7 +20,7 @@ class DamagedSamples:
     Args:
         source: the bytes of the tar.
         walk: the walk over it.
-        survey: reads the tar again, and returns the numbers of all samples that damage has left
+        find_incomplete: reads the tar again, and returns the numbers of all samples that damage has left
             incomplete. None: all samples next to damage are taken for incomplete.
 
     Attributes:
