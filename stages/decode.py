@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import UNREADABLE, first_header
-from wdsflow.images.jpeg import coefficient_bytes, keeps_busy
+from wdsflow.images.jpeg import coefficient_bytes, decodes_too_long
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.shards.shard_names import IMAGES
 
@@ -179,7 +179,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         coefficients = None
         if header.format == "jpeg":
             coefficients = coefficient_bytes(data)
-            if (coefficients is None or coefficients) and keeps_busy(data, width * height):
+            if (coefficients is None or coefficients) and decodes_too_long(data, width * height):
                 raise StageError(
                     "undecodable", "it has so many scans that decoding would take minutes"
                 )

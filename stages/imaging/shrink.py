@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import UNREADABLE
-from wdsflow.images.pillow import open_image, quiet
+from wdsflow.images.pillow import open_image, quiet_pillow
 
 from ..base import Dropped, StageError, check_choice
 from .colour_profile import in_srgb
@@ -225,7 +225,7 @@ class Shrinker:
         image.info = {}
         file = BytesIO()
         try:
-            with quiet():
+            with quiet_pillow():
                 image.save(file, kind, quality=self.quality, exif=exif)
         except (OSError, ValueError) as error:
             # Such as a side of more than 16,383 pixels in a WebP.
@@ -239,7 +239,7 @@ class Shrinker:
             return b""
         turn = header.orientation
         if header.format != "jpeg":
-            with quiet(), open_image(data) as image:
+            with quiet_pillow(), open_image(data) as image:
                 turn = orientation_of(image)
         return _EXIF % turn if 2 <= turn <= 8 else b""
 
@@ -254,7 +254,7 @@ def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
             "undecodable", f"{header.format} cannot be decoded here, and its size is unknown"
         )
     try:
-        with quiet(), open_image(data) as image:
+        with quiet_pillow(), open_image(data) as image:
             return header._replace(width=image.width, height=image.height, mode=image.mode)
     except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged files
         raise StageError("undecodable", f"{header.format}: {str(error)[:200]}") from None

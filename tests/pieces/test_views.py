@@ -94,5 +94,12 @@ def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_ref
 
 def test_a_view_knows_where_its_bytes_are_in_the_source():
     view = TarView([b"new", (100, 110), (300, 320), b"end"])
-    assert [view.real(at) for at in (3, 12, 13, 32, 33, 36)] == [100, 109, 300, 319, 320, 320]
-    assert (TarView([b"x"]).real(0), TarView([]).real(0)) == (0, 0)
+    assert [view.source_offset(at) for at in (3, 12, 13, 32, 33, 36)] == [
+        100,
+        109,
+        300,
+        319,
+        320,
+        320,
+    ]
+    assert (TarView([b"x"]).source_offset(0), TarView([]).source_offset(0)) == (0, 0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar
-from wdsflow.pieces.tar_members import header, member, moved
+from wdsflow.pieces.tar_members import header, member, moved_member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import remove_stale_files
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError, single_shard
@@ -85,7 +85,7 @@ def test_ranges_are_copied_byte_for_byte(tmp_path: Path, size: int, local: bool)
     data = os.urandom(size + 100)
     (tmp_path / "source").write_bytes(data)
     with open_source(single_shard(str(tmp_path / "source"))) as source:
-        pieces = [*moved("a.bin", 50, size), *moved("b.bin", 0, 40)]
+        pieces = [*moved_member("a.bin", 50, size), *moved_member("b.bin", 0, 40)]
         write_pieces(tmp_path / "0.tar", source if local else Far(data), pieces)
     assert read_tar(tmp_path / "0.tar") == [("a.bin", data[50 : 50 + size]), ("b.bin", data[:40])]
 
@@ -109,7 +109,9 @@ def test_a_source_that_ends_early_leaves_nothing_behind(tmp_path: Path, size: in
         with pytest.raises(
             SourceChangedError, match=rf"read: it ends at byte 500, {size - 500:,} too early$"
         ):
-            write_pieces(tmp_path / "0.tar", source if local else far, moved("a.bin", 0, size))
+            write_pieces(
+                tmp_path / "0.tar", source if local else far, moved_member("a.bin", 0, size)
+            )
     assert os.listdir(tmp_path) == ["source"]
     with pytest.raises(SourceChangedError, match=r"read: it ends at byte 500, 3 too early$"):
         far.read_exactly(490, 13)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wdsflow.pages.page_samples import samples_around
-from wdsflow.pages.sample_views import SampleView, view
+from wdsflow.pages.sample_views import SampleView, sample_view
 from wdsflow.shards.shard import Shard
 
 from .finding_groups import FindingGroup
@@ -21,7 +21,7 @@ def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
         # A shard is read once for all rules.
         for offset, sample in samples_around(Shard.from_text(url), codes_of):
             for code in codes_of[offset]:
-                views.setdefault(code, []).append(view(sample))
+                views.setdefault(code, []).append(sample_view(sample))
     return views
 
 

@@ -32,7 +32,7 @@ def copy_file(path: Path, source: Source) -> int:
         sink = Sink(file, path)
         try:
             copy_range(sink, source, copied, size)
-            sink.end()
+            sink.write_rest()
         finally:
             sink.close()
     return size

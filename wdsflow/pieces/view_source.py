@@ -30,7 +30,7 @@ def offsets_in_source(pieces: Iterable[Piece]) -> Callable[[int], int]:
 
     See ``TarView.real``.
     """
-    return TarView(pieces).real
+    return TarView(pieces).source_offset
 
 
 class ViewSource(Source):

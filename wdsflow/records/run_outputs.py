@@ -39,7 +39,7 @@ class ShardJob:
     allow_pipe: bool = False
 
 
-def by_input(job: ShardJob) -> dict[str, object]:
+def made_from_shard(job: ShardJob) -> dict[str, object]:
     """Return what decides an output that is made from one shard alone. Raises SourceError."""
     return {"url": job.url, "inputs": input_identity(job.url)}
 
@@ -131,7 +131,7 @@ def write_one(
         if made_from(job) != origin:
             raise SourceChangedError
     except OSError as error:
-        line = line.failed(error)
+        line = line.line_of_failure(error)
     line.check()
     return origin, line
 

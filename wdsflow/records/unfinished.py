@@ -50,7 +50,7 @@ class Unfinished(NamedTuple):
         return f"wdsflow {self.run}" if self.run in RUNS else "a wdsflow command"
 
     @property
-    def words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         """The words of the command; none if it is not known, or would run other programs.
 
         It comes from a file next to the shards, which may not be trusted.
@@ -65,7 +65,7 @@ class Unfinished(NamedTuple):
             return []
         return words
 
-    def from_here(self, words: Sequence[str]) -> str:
+    def command_from_here(self, words: Sequence[str]) -> str:
         """Return a command line that runs these words in the folder of the run.
 
         Each word is quoted.

@@ -37,7 +37,7 @@ def advise_on_no_shards(error: "NoShards", typed: Typed) -> Iterator[str]:
     run = _run_without_shards(error.pattern)
     if run is not None:
         yield f"{run.title} did not finish, or still runs: none of its shards are written"
-        command = run.from_here(run.words)
+        command = run.command_from_here(run.command_words)
         if command:
             yield f"to resume it: {command}"
         return

@@ -12,7 +12,7 @@ from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.pages import render
 from wdsflow.pages.sample_views import SampleView
 from wdsflow.shards.shard import Shard
-from wdsflow.text.words import how_many, plain
+from wdsflow.text.words import how_many, plain_line
 
 from .choices import Choice, choice
 from .near_pictures import near_pictures
@@ -220,7 +220,7 @@ def _picture(shown: SampleView) -> dict[str, str]:
     """Return a picture for ``studio.js``."""
     return {
         "image": shown.image,
-        "key": plain(shown.key),
-        "trouble": plain(shown.trouble),
-        "caption": plain(shown.caption[:_CAPTION]),
+        "key": plain_line(shown.key),
+        "trouble": plain_line(shown.trouble),
+        "caption": plain_line(shown.caption[:_CAPTION]),
     }

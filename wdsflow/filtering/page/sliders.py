@@ -9,7 +9,7 @@ import numpy as np
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.predicates.values import NOT_COMPUTED
-from wdsflow.pages.histograms import Chart, chart, number
+from wdsflow.pages.histograms import Chart, chart, number_label
 from wdsflow.text.words import number_text
 
 from .edges import Codes, Floats, codes_of, edges_of, packed
@@ -112,7 +112,7 @@ def for_script(
     pictures_with_codes: list[list[object]] = []
     for row, picture, value in pictures:
         low, high = int(shown.low[row]), int(shown.high[row])
-        pictures_with_codes.append([low, high, picture, number(value), row])
+        pictures_with_codes.append([low, high, picture, number_label(value), row])
     return {
         "name": str(shown.call),
         "edges": [number_text(edge) for edge in shown.edges],

@@ -35,7 +35,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     """Return the shards that are not done. Those that are done are added to the report."""
     record.identity = pass_.identity
     record.join = partial(digest_of, pass_.join)
-    record.state.note(identity=pass_.identity)
+    record.state.update(identity=pass_.identity)
     request = json.loads(canonical_json(pass_.request))
     done, fewer, changed = record.finished(pass_.shards(), request)
     report.records = list(done.values())

@@ -126,6 +126,6 @@ def _finish(record: RunRecord | None, report: RunReport, *, was_finished: bool) 
     if not report.unread:
         report.whole = record.finish(reason)
         return
-    record.state.note(ended=f"nothing could be read: {reason}")
+    record.state.update(ended=f"nothing could be read: {reason}")
     if was_finished:
-        record.leave_as_it_was()
+        record.restore_counts()

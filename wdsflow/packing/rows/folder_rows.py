@@ -17,7 +17,7 @@ from wdsflow.text.words import how_many
 from ..files.field_types import is_media
 from ..files.media_files import MediaFiles
 from ..unusable import NO_CAPTION, NO_IMAGE, Unusable
-from .inputs import table_of
+from .inputs import table_kind
 from .json_cells import json_bytes
 from .keys import safe_key
 from .table import starts_with_bracket
@@ -88,7 +88,7 @@ class FolderRows:
         self.ignored: Counter[str] = Counter()
         paths = sorted(files.names())
         self.ignored.update(files.passed_over)
-        self.groups = self._grouped(paths)
+        self.groups = self._groups_of(paths)
         tables = self._tables(paths, files)
         if tables:
             raise HoldsTables(named, tables)
@@ -106,7 +106,7 @@ class FolderRows:
             return "files with the same name, images with txt"
         return "files with the same name"
 
-    def _grouped(self, paths: list[str]) -> list[FileGroup]:
+    def _groups_of(self, paths: list[str]) -> list[FileGroup]:
         """Return the files by sample; those that belong to none are counted."""
         groups: dict[str, FileGroup] = {}
         tidy = tidy_names(paths)
@@ -149,7 +149,7 @@ class FolderRows:
         for path in paths:
             if path in with_media or _is_hidden(path):
                 continue
-            kind = table_of(path)
+            kind = table_kind(path)
             if kind == "json":
                 json_files.append(path)
             elif kind not in ("", "zip"):

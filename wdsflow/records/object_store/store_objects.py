@@ -14,7 +14,7 @@ from wdsflow.shards.source.remote import filesystem
 from wdsflow.shards.source.retries import with_retries
 from wdsflow.text.secrets import redact
 
-from .store_lock import StoreLock, look_at_lock
+from .store_lock import StoreLock, read_lock_holder
 
 T = TypeVar("T")
 
@@ -65,8 +65,8 @@ class StoreObjects:
         self._lock.close(remove=self.fault != "io")
 
     def lock_holder(self) -> dict[str, Any] | None:
-        """Return who holds the lock, as ``look_at_lock`` does."""
-        return self._request(lambda: look_at_lock(self._system, self._key(LOCK)))
+        """Return who holds the lock, as ``read_lock_holder`` does."""
+        return self._request(lambda: read_lock_holder(self._system, self._key(LOCK)))
 
     def url_of(self, name: str) -> str:
         """Return the url of an object, spelled as fsspec does."""

@@ -62,10 +62,10 @@ def graft_shards(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return _into(folder, urls, request).naming(out, folder)
+        return _graft_into(folder, urls, request).name_by_url(out, folder)
 
 
-def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:
+def _graft_into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:
     options = options_of(request)
     shards = expand_existing(urls, allow_pipe=request.allow_pipe)
     tables = [Shard.file(str(path)) for path in options.table.files]
@@ -73,7 +73,7 @@ def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> Gra
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not request.restart:
             record.refuse_other(options.flags())
-        record.refuse_company()
+        record.refuse_foreign_shards()
         work = folder / INSIDE / _WORK
         first_pass = FirstPass(options, folder, work, shards, request.begin)
         with scratch_folder(work):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
-from wdsflow.pieces.tar_members import moved
+from wdsflow.pieces.tar_members import moved_member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE, atomic_file
 from wdsflow.shards.samples.tar_samples import Samples
@@ -138,4 +138,4 @@ class _InputReader:
             if sample.trouble in UNUSABLE:
                 continue
             for name, size, data, _, _ in sample.fields.values():
-                yield from moved(name, data, size)
+                yield from moved_member(name, data, size)

@@ -177,7 +177,7 @@ def list_samples(
         contents: read the members: they cannot be read later.
         later: they can, and have their locations in the shard.
     """
-    offset = source.view.real if isinstance(source, ViewSource) else int
+    offset = source.view.source_offset if isinstance(source, ViewSource) else int
     walk = Walk(source, contents=contents)
     key: str | None = None
     number = 0
