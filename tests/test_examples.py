@@ -133,7 +133,7 @@ def test_the_recipe_of_the_image_based_baseline_names_the_score_of_its_page(tmp_
 
 @pytest.fixture
 def data(tmp_path):
-    faults.sound(tmp_path / "shards", scenes_drawn())
+    faults.valid(tmp_path / "shards", scenes_drawn())
     return tmp_path
 
 

@@ -94,7 +94,7 @@ def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
         packed = cut(PACKERS[kind])
         with opened(packed) as source:
             read, walk = by_walk(source)
-        assert source.cut
+        assert source.is_truncated
         assert "cut" in source.damage
         assert walk.seen.keys() & NOTICED
         if kind != "zst":
@@ -114,7 +114,7 @@ def test_what_is_whole_is_never_called_cut(kind, opened):
     ):
         with opened(packed) as source:
             _, walk = by_walk(source)
-        assert not source.cut
+        assert not source.is_truncated
         assert not walk.seen.keys() & NOTICED
 
 
@@ -124,10 +124,10 @@ def test_frames_to_skip_are_no_end_of_a_zstd_stream(opened):
     skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00" + len(frame).to_bytes(4, "little")
     with opened(skipped + frame) as source:
         assert len(by_walk(source)[0].members) == 120
-        assert not source.cut
+        assert not source.is_truncated
     with opened(skipped + frame + skipped[:6]) as source:
         assert by_walk(source)[0].end == "end"
-        assert source.cut
+        assert source.is_truncated
 
 
 def test_a_command_that_fails_is_named_also_where_it_compresses(tmp_path):

@@ -63,7 +63,7 @@ def _all(path: Path, *, keep: bool = False) -> list[Any]:
             for s in samples:
                 fields = {name: tuple(row) for name, row in s.fields.items()}
                 for row in s.fields.values() if keep else ():
-                    assert data.startswith(samples.glance(row[2], 40), row[2])
+                    assert data.startswith(samples.peek_in_memory(row[2], 40), row[2])
                     assert samples.read(row, 0, 40) == data[row[2] : row[2] + min(40, row[1])]
                 each.append((s.number, s.key, s.start, s.end, s.trouble, fields))
         except SourceError as error:  # not a tar any more

@@ -9,10 +9,10 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.picture_decoding import decode_picture
-from wdsflow.stages.scores.sample_fields import chosen, parse_images
+from wdsflow.stages.scores.sample_fields import chosen_fields, parse_images
 from wdsflow.stages.select import uniform
 
 from .listed_samples import ListedSample, listed_samples
@@ -140,7 +140,7 @@ def _samples(
         try:
             with (
                 scratch("inspect") as folder,
-                open_seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
+                seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
             ):
                 for number, sample in enumerate(listed_samples(source)):
                     yield _NumberedSample(_Position(shard, number), sample, source)
@@ -153,7 +153,7 @@ def _read(url: Shard, numbered: _NumberedSample) -> ShownSample:
     sample = numbered.sample
     source = numbered.source
     shown = ShownSample(url, sample)
-    images = chosen(parse_images(IMAGES), [name.lower() for name, _, _ in sample.members])
+    images = chosen_fields(parse_images(IMAGES), [name.lower() for name, _, _ in sample.members])
     for name, length, data in sample.members:
         if name.lower() in images:
             shown.images[name] = _thumbnail(source.read_at(data, min(length, _MOST_BYTES)))

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
-from wdsflow.stages.pipeline import table
+from wdsflow.stages.pipeline import format_table
 from wdsflow.text.shell import escape
 
 from .pilot import Pilot
@@ -54,7 +54,7 @@ def explain(decider: Decider, pilot: Pilot) -> str:
     )
     if _has_unmeasured(pilot, above):
         last += "\nscores by models come in addition: they take most of the time of a run"
-    return f"{table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider, pilot.stored)}"
+    return f"{format_table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider, pilot.stored)}"
 
 
 def _cost(pilot: Pilot, term: Term, new_scores: Collection[ScoreCall], seconds: float) -> str:

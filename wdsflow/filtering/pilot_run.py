@@ -29,7 +29,7 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
@@ -157,7 +157,7 @@ class _PilotScores:
         options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=budget)
         with (
             scratch("run") as folder,
-            open_seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
+            seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
         ):
             samples = Samples(with_fields(stored, url, join), contents=True)
             views = Views(samples, options, url, recipe.stages)

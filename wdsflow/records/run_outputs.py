@@ -39,7 +39,7 @@ class ShardJob:
     allow_pipe: bool = False
 
 
-def made_from_shard(job: ShardJob) -> dict[str, object]:
+def by_input(job: ShardJob) -> dict[str, object]:
     """Return what decides an output that is made from one shard alone. Raises SourceError."""
     return {"url": job.url, "inputs": input_identity(job.url)}
 

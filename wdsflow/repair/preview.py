@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 
 from .borders import Borders
 from .repair_plan import RepairPlan
@@ -41,7 +41,7 @@ class Preview:
         with ExitStack() as stack:
             temporary = Path(tempfile.gettempdir())
             source, damage = stack.enter_context(
-                open_seekable(url, temporary, allow_pipe=allow_pipe, copy_remote=False)
+                seekable(url, temporary, allow_pipe=allow_pipe, here=False)
             )
             if damage:
                 self.report.lost.append(damage)

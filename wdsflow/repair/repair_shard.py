@@ -13,7 +13,7 @@ from wdsflow.pieces.pieces import END, piece_length
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.run_outputs import ShardJob
 from wdsflow.shards.source.base import Source
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.tar.members import Member
 
 from .borders import UNMOVED, Borders
@@ -49,7 +49,7 @@ def repair_shard(plan: RepairPlan, job: RepairJob, report: ShardRepair, stop: Ev
     with ExitStack() as stack:
         folder = job.target.parent if job.write else Path(tempfile.gettempdir())
         source, damage = stack.enter_context(
-            open_seekable(job.url, folder, allow_pipe=job.allow_pipe, copy_remote=False)
+            seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
         )
         if damage:
             report.lost.append(damage)

@@ -182,7 +182,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
                 outputs = self._models.map(model, [window.items.pop(key) for key in keys])
             except PoisonedError as error:
                 raise EnvironmentMismatchError(
-                    f"{model.called()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
+                    f"{model.display_name()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
                     " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None
             for (number, key), output in zip(keys, outputs, strict=True):

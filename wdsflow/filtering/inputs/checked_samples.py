@@ -18,7 +18,7 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import spread_selection
 from wdsflow.shards.source.base import Source
-from wdsflow.shards.source.opening import open_seekable, open_source
+from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 # Shards whose first samples are surveyed, and samples of each.
@@ -82,6 +82,6 @@ def _opened(url: Shard, join: JoinedSamples | None, *, allow_pipe: bool) -> Iter
     # The samples are listed before the first is read.
     with (
         scratch("join") as folder,
-        open_seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
+        seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
     ):
         yield join.joined_view(stored, url)

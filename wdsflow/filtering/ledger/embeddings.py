@@ -140,7 +140,7 @@ def _serving_columns(
         raise LedgerError("\n".join(missing))
     # Decoders need facts; models are loaded only if embeddings are missing.
     for served, same_model in entries.items():
-        served.recall(same_model[0]["facts"])
+        served.accept_facts(same_model[0]["facts"])
     return entries, tuple(missing)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.stages.base import SampleStage
-from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
+from wdsflow.stages.scores.sample_fields import FieldNames, chosen_fields, parse_captions
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .shard_view import Chosen, ShardView
@@ -61,9 +61,9 @@ class Views:
 
     def _choice(self, names: tuple[str, ...]) -> Chosen:
         """Return the only image and the only caption of a sample with these fields."""
-        images = chosen(self._options.names, names)
+        images = chosen_fields(self._options.names, names)
         first = self._captions[0]
-        captions = chosen(first, names) if isinstance(first, FieldNames) else ()
+        captions = chosen_fields(first, names) if isinstance(first, FieldNames) else ()
         image = images[0] if len(images) == 1 else None
         caption = captions[0] if len(captions) == 1 else None
         return image, caption

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wdsflow.filtering.ledger.sample_table import LedgerRow, ResizedImage
 from wdsflow.filtering.samples.staging import MemberContent
 from wdsflow.stages.base import StageError
-from wdsflow.stages.imaging.shrink import Shrinker, Small
+from wdsflow.stages.imaging.shrink import Shrinker, ShrunkImage
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.sample_view import View
 
@@ -93,7 +93,7 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         return replaced
 
 
-def _resized_image(name: str, new: str, view: View, small: Small) -> ResizedImage:
+def _resized_image(name: str, new: str, view: View, small: ShrunkImage) -> ResizedImage:
     """Return what the ledger says of an image that was made smaller."""
     from xxhash import xxh3_128_hexdigest
 

@@ -21,7 +21,7 @@ from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.records.run_folder import ShardFailure, ShardRecord
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import SourceChangedError, SourceError
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 
 from .earlier_ledger import EarlierLedger
 from .open_shard import OpenShard
@@ -59,7 +59,7 @@ def _process(task: ShardTask, mark: Mark) -> ShardRecord:
     plan = plan_of(task.recipe)
     _check_environment(task, plan)
     record = ShardRecord(task.shard, task.url, task.name, task.identity, task.input_identity())
-    with open_seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (stored, damage):
+    with seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (stored, damage):
         source = with_fields(stored, task.url, task.join)
         earlier = _earlier_ledger(task, plan, record)
         with (

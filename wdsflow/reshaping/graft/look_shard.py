@@ -18,7 +18,7 @@ from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 
 from .join_values import JOINS, JoinValues, checked_values, join_value
 from .sample_notes import AT_ONCE, NOTES, NotedSamples
@@ -62,10 +62,8 @@ class LookJob:
     allow_pipe: bool = False
 
     def open_shard(self) -> AbstractContextManager[tuple[Source, str]]:
-        """Open the shard for a block, as ``open_seekable`` does. Raises SourceError, OSError."""
-        return open_seekable(
-            self.url, self.files.parent, allow_pipe=self.allow_pipe, copy_remote=False
-        )
+        """Open the shard for a block, as ``seekable`` does. Raises SourceError, OSError."""
+        return seekable(self.url, self.files.parent, allow_pipe=self.allow_pipe, here=False)
 
     def identity(self) -> dict[str, object]:
         """Return an identity that changes with the shard. Raises SourceError."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, open_file
-from wdsflow.shards.source.opening import open_seekable
+from wdsflow.shards.source.opening import seekable
 
 from .reshard_report import InputReport
 
@@ -88,7 +88,7 @@ class OpenInputs:
             with LocalSource(report.url, open_file(str(report.path))) as source:
                 yield source
         else:
-            with open_seekable(report.url, self._folder, copy_remote=False) as (source, _):
+            with seekable(report.url, self._folder, here=False) as (source, _):
                 yield source
 
 

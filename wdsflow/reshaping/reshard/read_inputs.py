@@ -14,7 +14,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import Piece, SourceError
-from wdsflow.shards.source.opening import CompressionFaults, open_seekable, open_source, unpack
+from wdsflow.shards.source.opening import CompressionFaults, open_source, seekable, unpack
 
 from .input_job import InputJob
 from .open_inputs import refuse_changed
@@ -116,7 +116,7 @@ class _InputReader:
         Global headers would not apply in another tar.
         """
         path = self._job.copies / f"{self._job.number}.plain.tar"
-        with open_seekable(self.report.location, self._job.copies) as (source, _):
+        with seekable(self.report.location, self._job.copies) as (source, _):
             if self.report.path is not None:
                 self._packing.copy_to(source)
             write_pieces(path, source, self._pieces(Samples(source, contents=False)))

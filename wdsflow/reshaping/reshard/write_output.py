@@ -6,7 +6,7 @@ from threading import Event
 import numpy as np
 
 from wdsflow.pieces.joined_source import JoinedSource
-from wdsflow.pieces.pieces import OFFSET_BITS, address
+from wdsflow.pieces.pieces import OFFSET_BITS, address, input_at
 from wdsflow.pieces.tar_members import header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError

@@ -72,7 +72,7 @@ class Samples:
         self._repeated = RepeatedSamples()
         # Of the latest sample.
         self._pieces = PieceReader()
-        self.glance = self._pieces.peek
+        self.peek_in_memory = self._pieces.peek
         self._current: TarSample | None = None
         self._next_number = 0
         # Where the latest member ends.
@@ -103,7 +103,7 @@ class Samples:
 
     def peek(self, offset: int, size: int) -> bytes:
         """Return bytes of the tar, from memory if they have been read. Raises OSError."""
-        data = self.glance(offset, size)
+        data = self.peek_in_memory(offset, size)
         return data if len(data) == size else self.source.read_at(offset, size)
 
     def __iter__(self) -> Iterator[TarSample]:

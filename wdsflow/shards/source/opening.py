@@ -85,21 +85,21 @@ class CompressionFaults(NamedTuple):
 
 
 @contextmanager
-def open_seekable(
-    url: Shard, folder: Path, *, allow_pipe: bool = False, copy_remote: bool = True
+def seekable(
+    url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool = True
 ) -> Iterator[tuple[Source, str]]:
     """Open a shard for reading in any order, and report faults of its compression.
 
     A truncation or another fault is also set on the source.
 
     A source that can only be read forward is first unpacked into ``folder``, for the block. With
-    ``copy_remote`` a remote one is copied, too.
+    ``here`` a remote one is copied, too.
 
     Raises SourceError if it cannot be read, OSError if ``folder`` cannot take it.
     """
     with open_source(url, allow_pipe=allow_pipe) as source:
         anywhere = source.compression is None and source.is_seekable and source.length is not None
-        if source.fd >= 0 or (anywhere and not copy_remote):
+        if source.fd >= 0 or (anywhere and not here):
             yield source, ""
             return
         name, file = create_temporary(folder / "unpacked")
