@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from support import api_reference, command_pages, llms, packages
 
-from wdsflow.filtering.recipe.recipe_file import schema
+from wdsflow.filtering.recipe.recipe_file import recipe_schema
 from wdsflow.validate.catalog import manual_pages
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -23,7 +23,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/commands.md": command_pages.commands,
     "docs/score-list.md": command_pages.scores,
     "docs/recipe.md": command_pages.recipe,
-    "docs/recipe.schema.json": schema,
+    "docs/recipe.schema.json": recipe_schema,
     packages.PAGE: packages.code_map,
     "llms.txt": llms.pages,  # the last: it names the pages above
 }

@@ -131,7 +131,7 @@ class Stage(ClassFacts):
     @property
     def reads(self) -> frozenset[str]:
         """Required fields; alternatives are joined by a semicolon: ``jpg;png``."""
-        return self._named(self.read_by)
+        return self._fields_of_setting(self.read_by)
 
     @property
     def writes(self) -> frozenset[str]:
@@ -139,18 +139,18 @@ class Stage(ClassFacts):
 
         Of alternatives, joined by a semicolon, the one that existed is written.
         """
-        return self._named(self.written_by)
+        return self._fields_of_setting(self.written_by)
 
     @property
     def removes(self) -> frozenset[str]:
         """Fields that no longer exist afterwards."""
-        return self._named(self.removed_by)
+        return self._fields_of_setting(self.removed_by)
 
-    def _named(self, setting: str) -> frozenset[str]:
+    def _fields_of_setting(self, setting: str) -> frozenset[str]:
         names = getattr(self, setting) if setting else ()
         return frozenset((names,) if isinstance(names, str) else names)
 
-    def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
+    def _count_failure(self, sample: Sample, error: StageError, on_error: OnError) -> None:
         """Count a sample with an error.
 
         Raises StageError with its key and shard if ``on_error`` is "raise".
@@ -193,7 +193,7 @@ class SampleStage(Stage):
                 counts.dropped[drop.reason] += 1
                 continue
             except StageError as error:
-                self._fail(sample, error, self.on_error)
+                self._count_failure(sample, error, self.on_error)
                 continue
             counts.kept += 1
             yield result

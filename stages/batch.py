@@ -7,7 +7,7 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.memory.weigh import estimated_size
 
 from .base import OnError, Sample, Stage, StageError
-from .fields import listed
+from .fields import fields_text
 
 # Grey, RGB, RGBA.
 _CHANNEL_COUNTS = frozenset({1, 3, 4})
@@ -100,22 +100,22 @@ class Batch(Stage, name="batch"):
                     text = f"alone it is more than a batch may hold: {load_of_sample} (0 where there is no bound)"
                     raise StageError("larger-than-batch", text)
                 if batch and self._exceeds_bounds(load + load_of_sample):
-                    yield self._close(batch)
+                    yield self._finished_batch(batch)
                     batch = []
                     load = _Load()
                 if batch and sample.keys() != batch[0].keys():
-                    raise _other_fields(sample, batch[0])
+                    raise _other_fields_error(sample, batch[0])
             except StageError as error:
-                self._fail(sample, error, self.on_error)
+                self._count_failure(sample, error, self.on_error)
                 continue
             batch.append(sample)
             load += load_of_sample
             if load.count == self.size:
-                yield self._close(batch)
+                yield self._finished_batch(batch)
                 batch = []
                 load = _Load()
         if batch and self.partial:
-            yield self._close(batch)
+            yield self._finished_batch(batch)
         elif batch:
             counts.dropped["partial-batch"] += len(batch)
 
@@ -134,7 +134,7 @@ class Batch(Stage, name="batch"):
                 load.tokens = _token_count(sample[self.text])
         except KeyError as error:
             raise StageError(
-                "not-measured", f"it has no field {error}; its fields: {listed(sample)}"
+                "not-measured", f"it has no field {error}; its fields: {fields_text(sample)}"
             ) from None
         except TypeError as error:
             raise StageError("not-measured", f"it cannot be measured: {error}") from None
@@ -151,14 +151,14 @@ class Batch(Stage, name="batch"):
         tokens = load.count * load.tokens
         return self.max_tokens is not None and tokens > self.max_tokens
 
-    def _close(self, batch: list[Sample]) -> Sample:
+    def _finished_batch(self, batch: list[Sample]) -> Sample:
         """Return samples as a batch, and count them."""
         self.counts.kept += len(batch)
         return {name: [sample[name] for sample in batch] for name in batch[0]}
 
 
-def _other_fields(sample: Sample, first: Sample) -> StageError:
-    text = f"its fields are {listed(sample)}; those of {first.get('__key__')!r} in its batch are {listed(first)}"
+def _other_fields_error(sample: Sample, first: Sample) -> StageError:
+    text = f"its fields are {fields_text(sample)}; those of {first.get('__key__')!r} in its batch are {fields_text(first)}"
     return StageError(
         "other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same"
     )

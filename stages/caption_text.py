@@ -10,7 +10,7 @@ from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_jso
 from wdsflow.shards.shard_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import Output, listed, note_or_raise, present, written
+from .fields import Output, fields_text, in_output_type, note_or_raise, present_names
 from .select import given_weights, weighted_order
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
 
     def apply(self, sample: Sample) -> Sample:
         notes: list[str] = []
-        names = present(sample, self.field.split(";"))
+        names = present_names(sample, self.field.split(";"))
         if not names:
-            text = f"it has no field {self.field!r}; its fields: {listed(sample)}"
+            text = f"it has no field {self.field!r}; its fields: {fields_text(sample)}"
             notes.append(note_or_raise(f"no-{self.field}", self.on_missing, text))
         for name in names:
             text, guessed = self._decoded(name, sample[name])
@@ -80,11 +80,11 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
                 notes.append("not-utf8")
             if clean != text:
                 notes.append("changed")
-            if not visible(clean):
+            if not has_visible_character(clean):
                 notes.append(
                     note_or_raise("empty", self.on_empty, f"nothing visible is left of {name!r}")
                 )
-            sample[name] = written(clean, sample[name], self.output)
+            sample[name] = in_output_type(clean, sample[name], self.output)
         self.counts.noted.update(notes)
         return sample
 
@@ -130,7 +130,7 @@ def clean_text(text: str) -> str:
     return " ".join(text.split())
 
 
-def visible(text: str) -> bool:
+def has_visible_character(text: str) -> bool:
     """Return whether a text has a visible character.
 
     White space, controls and zero-width characters are not visible.
@@ -217,10 +217,10 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
                 return sample
         if self.source not in sample:
             raise self._missing(
-                "no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}"
+                "no-json", f"it has no field {self.source!r}; its fields: {fields_text(sample)}"
             )
         value = sample[self.source]
-        sample[self.target] = written(
+        sample[self.target] = in_output_type(
             self.caption(str(sample.get("__key__", "")), value), value, self.output
         )
         if note:

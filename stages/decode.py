@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import UNREADABLE, first_header
-from wdsflow.images.jpeg import coefficient_bytes, keeps_busy
+from wdsflow.images.jpeg import coefficient_bytes, decodes_too_long
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.shards.shard_names import IMAGES
 
 from .base import Dropped, OnError, Sample, SampleStage, StageError
-from .fields import entries, images
+from .fields import image_fields, normalized_entries
 from .imaging.decoders import decode_jpeg, decode_with_pillow
 from .imaging.decoding_memory import peak_bytes
 from .imaging.decoding_scale import Mode, Target, scale_of
@@ -80,7 +80,9 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "fields", entries(self.fields, "Decode(fields='jpg;png')"))
+        object.__setattr__(
+            self, "fields", normalized_entries(self.fields, "Decode(fields='jpg;png')")
+        )
         if self.alpha not in {"drop", "keep"}:
             colour: tuple[object, ...] = tuple(self.alpha)
             if not _is_colour(colour):
@@ -101,7 +103,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             )
 
     def apply(self, sample: Sample) -> Sample:
-        for name in images(sample, self.fields):
+        for name in image_fields(sample, self.fields):
             try:
                 sample[name] = self.decode(sample[name])
             except StageError as error:
@@ -134,14 +136,14 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             raise StageError("undecodable", f"{header.format} cannot be decoded here")
         if header.length > len(data) and (header.needs or header.format in _CUT_IS_BAD):
             raise StageError("truncated", f"{header.format}: the file ends within its header")
-        target = self._check(header, data, aim, admit) if header.width else self.target
+        target = self._checked_target(header, data, aim, admit) if header.width else self.target
         if header.format == "jpeg" and self.mode != "reference":
             scale = 1
             if self.mode == "fast":
                 scale = scale_of(header.width, header.height, target, self.k)
             decoded = decode_jpeg(data, header, scale)
             if decoded is not None:
-                return self._output(*decoded, header.orientation)
+                return self._in_output_type(*decoded, header.orientation)
 
         def target_of(image: "Image") -> Target:
             """Return the target of an image that Pillow has opened.
@@ -151,7 +153,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             if image.size == (header.width, header.height):
                 return target
             actual = header._replace(width=image.width, height=image.height, mode=image.mode)
-            return self._check(actual, encoded, aim, admit)
+            return self._checked_target(actual, encoded, aim, admit)
 
         image, box, orientation = decode_with_pillow(
             data,
@@ -162,9 +164,9 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             target_of,
             upright=self.orientation == "apply",
         )
-        return self._output(image, box, orientation)
+        return self._in_output_type(image, box, orientation)
 
-    def _check(
+    def _checked_target(
         self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None
     ) -> Target:
         """Return the target size for decoding.
@@ -179,7 +181,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         coefficients = None
         if header.format == "jpeg":
             coefficients = coefficient_bytes(data)
-            if (coefficients is None or coefficients) and keeps_busy(data, width * height):
+            if (coefficients is None or coefficients) and decodes_too_long(data, width * height):
                 raise StageError(
                     "undecodable", "it has so many scans that decoding would take minutes"
                 )
@@ -192,17 +194,19 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
                 admit(peak)
         return target
 
-    def _output(self, decoded: "Pixels | Image", box: "Box", orientation: int) -> "Pixels | Image":
+    def _in_output_type(
+        self, decoded: "Pixels | Image", box: "Box", orientation: int
+    ) -> "Pixels | Image":
         """Return decoded pixels in the type of ``output``, upright if requested."""
         import numpy as np
 
-        from .imaging.boxes import note_box, with_box
+        from .imaging.boxes import set_box, with_box
         from .imaging.pillow_pixels import to_array
 
         has_to_turn = self.orientation == "apply" and 2 <= orientation <= 8
         if not isinstance(decoded, np.ndarray):
             if self.output == "pil" and not has_to_turn:
-                note_box(decoded, box)
+                set_box(decoded, box)
                 return decoded
             decoded = to_array(decoded)
         if has_to_turn:
@@ -212,7 +216,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         from PIL import Image
 
         image = Image.fromarray(decoded)
-        note_box(image, box)
+        set_box(image, box)
         return image
 
 

@@ -14,7 +14,7 @@ Output = Literal["same", "str", "bytes"]
 _SHOWN = 12
 
 
-def written(text: str, source: object, output: Output) -> str | bytes:
+def in_output_type(text: str, source: object, output: Output) -> str | bytes:
     """Return a text as the type ``output``, str or bytes.
 
     "same" is the type of ``source``, from which it was read.
@@ -26,7 +26,7 @@ def written(text: str, source: object, output: Output) -> str | bytes:
     return text.encode() if as_bytes else text
 
 
-def present(sample: Sample, names: Iterable[str]) -> list[str]:
+def present_names(sample: Sample, names: Iterable[str]) -> list[str]:
     """Return the names that the sample has, in the order of ``names``."""
     return [name for name in names if name in sample]
 
@@ -43,12 +43,12 @@ def note_or_raise(slug: str, choice: str, text: str) -> str:
     return slug
 
 
-def listed(sample: Sample) -> str:
+def fields_text(sample: Sample) -> str:
     """Return the fields of a sample for a message, at most a dozen."""
-    return named(str(name) for name in sample if not is_reserved(str(name)))
+    return names_text(str(name) for name in sample if not is_reserved(str(name)))
 
 
-def named(fields: Iterable[str]) -> str:
+def names_text(fields: Iterable[str]) -> str:
     """Return names of fields for a message, at most a dozen."""
     names = sorted(fields)
     if not names:
@@ -57,12 +57,12 @@ def named(fields: Iterable[str]) -> str:
     return f"{text}, ..." if len(names) > _SHOWN else text
 
 
-def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
+def normalized_entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
     """Return names with their alternatives, normalized.
 
     Raises ValueError, with ``example`` in the message, if there are none.
 
-    >>> entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
+    >>> normalized_entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
     ('jpg;png', 'depth.png')
     """
     texts = (fields,) if isinstance(fields, str) else tuple(fields)
@@ -71,15 +71,17 @@ def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
     return tuple(";".join(alternatives(text)) for text in texts)
 
 
-def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
+def image_fields(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
     """Yield the name of each entry's field in the sample.
 
     ``fields`` may have alternatives in an entry. Raises StageError "no-image".
     """
     for entry in fields:
-        names = present(sample, entry.split(";"))
+        names = present_names(sample, entry.split(";"))
         if not names:
-            raise StageError("no-image", f"it has none of {entry!r}; its fields: {listed(sample)}")
+            raise StageError(
+                "no-image", f"it has none of {entry!r}; its fields: {fields_text(sample)}"
+            )
         yield names[0]
 
 
@@ -103,7 +105,7 @@ class HasFields(SampleStage, name="has_fields", read_by="fields"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "fields", entries(self.fields, "HasFields('txt')"))
+        object.__setattr__(self, "fields", normalized_entries(self.fields, "HasFields('txt')"))
 
     @classmethod
     def of(cls, *fields: str) -> "HasFields":
@@ -146,7 +148,7 @@ class Drop(SampleStage, name="drop", removed_by="fields"):
                 del sample[field]
             elif self.on_missing == "raise":
                 raise StageError(
-                    f"no-{field}", f"it has no field {field!r}; its fields: {listed(sample)}"
+                    f"no-{field}", f"it has no field {field!r}; its fields: {fields_text(sample)}"
                 )
         return sample
 
@@ -234,9 +236,9 @@ class Rename(SampleStage, name="rename"):
         notes: list[str] = []
         old_names = self._old_names
         for new, old in self.pairs:
-            names = present(sample, old.split(";"))
+            names = present_names(sample, old.split(";"))
             if not names:
-                text = f"it has none of {old!r} for {new!r}; its fields: {listed(sample)}"
+                text = f"it has none of {old!r} for {new!r}; its fields: {fields_text(sample)}"
                 notes.append(_note(f"no-{new}", self.on_missing, text, "on_missing to 'keep'"))
                 continue
             if len(names) > 1:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from .base import Sample, Stage, StageCounts
 from .field_contract import AnyStage, ContractError, check_contract, name_of
 
-__all__ = ["USUAL", "ContractError", "Pipeline", "table"]
+__all__ = ["USUAL", "ContractError", "Pipeline", "format_table"]
 
 # Usual fields of tars of images with captions, in lower case as webdataset yields them.
 USUAL = frozenset("jpg jpeg png webp gif bmp tif tiff avif jxl heic txt json cls".split())
@@ -100,7 +100,7 @@ class Pipeline:
             else:
                 row += ["?", "?", "?"]
             rows.append(row)
-        return table(rows)
+        return format_table(rows)
 
     def report(self) -> str:
         """Return a table of the counts of this process so far."""
@@ -117,7 +117,7 @@ class Pipeline:
             ]
             reasons = ", ".join(part for part in parts if part)
             rows.append([stage.name, str(counts.seen), str(counts.kept), reasons])
-        return table(rows, right={1, 2})
+        return format_table(rows, right={1, 2})
 
     def __repr__(self) -> str:
         stages = ", ".join(map(_shown_exactly, self.stages))
@@ -127,7 +127,7 @@ class Pipeline:
         return self.describe()
 
 
-def table(rows: list[list[str]], right: Collection[int] = ()) -> str:
+def format_table(rows: list[list[str]], right: Collection[int] = ()) -> str:
     """Return rows as lines with columns of equal width; those in ``right`` are right-aligned."""
     aligns = [">" if column in right else "<" for column in range(len(rows[0]))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -8,8 +8,8 @@ from wdsflow.images.image_header import first_header
 from wdsflow.shards.shard_names import IMAGES
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import entries, images
-from .imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, Small
+from .fields import image_fields, normalized_entries
+from .imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, ShrunkImage
 from .imaging.size_rule import SizeRule
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "fields", entries(self.fields, "Resize(224, fields='image')"))
+        object.__setattr__(
+            self, "fields", normalized_entries(self.fields, "Resize(224, fields='image')")
+        )
         if isinstance(self.size, str):
             if self.crop:
                 raise ValueError("crop is for a size in pixels: use 'center-crop:224'")
@@ -82,7 +84,7 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
             object.__setattr__(self, "size", sides)
 
     def apply(self, sample: Sample) -> Sample:
-        for name in images(sample, self.fields):
+        for name in image_fields(sample, self.fields):
             if not isinstance(self.size, str):
                 sample[name] = self.resize(sample[name])
             elif (small := self._shrunk(sample[name])) is not None:
@@ -97,7 +99,7 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         how = self.image_format, self.quality, self.orientation, self.mode
         return Shrinker(rule, *how)
 
-    def _shrunk(self, data: object) -> Small | None:
+    def _shrunk(self, data: object) -> ShrunkImage | None:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             kind = type(data).__name__
             raise StageError(
@@ -109,7 +111,7 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
             raise StageError(
                 "not-an-image", f"{len(encoded):,} bytes that begin with {encoded[:16]!r}"
             )
-        return self.shrinker.of(encoded, header, _BUDGET)
+        return self.shrinker.shrink(encoded, header, _BUDGET)
 
     def resize(self, image: object) -> "Pixels | Image":
         """Resize one decoded image."""

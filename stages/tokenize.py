@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from wdsflow.shards.shard_names import alternatives
 
 from .base import Sample, SampleStage, StageError
-from .fields import listed, present
+from .fields import fields_text, present_names
 from .named_tokenizers import Tokenizer, named_contract
 from .tokenizer_contract import CaptionFailure, TokenizerContract
 
@@ -45,10 +45,10 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
         object.__setattr__(self, "field", ";".join(alternatives(self.field)))
 
     def apply(self, sample: Sample) -> Sample:
-        names = present(sample, self.field.split(";"))
+        names = present_names(sample, self.field.split(";"))
         if not names:
             raise StageError(
-                "no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}"
+                "no-text", f"it has none of {self.field!r}; its fields: {fields_text(sample)}"
             )
         text = _text(sample[names[0]])
         contract = self._contract or named_contract(str(self.tokenizer))

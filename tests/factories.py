@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.scan.evidence import Evidence, FieldCount, Gap, ShardEvidence
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate import Finding, Repair, Report, Verdict
 from wdsflow.validate.finding import Advice
@@ -44,7 +44,7 @@ class Numbers:
 
 def shard(url: str = "shards/0000.tar", samples: int = 10, **facts: Any) -> ShardEvidence:
     return ShardEvidence(
-        url=named(url),
+        url=single_shard(url),
         size=10_240,
         members=2 * samples,
         samples=samples,

@@ -25,7 +25,7 @@ from tests.printed.pasted import run
 from tests.test_readme import ROOT, files, install, scenes_drawn
 from wdsflow.cli.main import _split_at_dashes
 from wdsflow.filtering.recipe.recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe_file import merged
+from wdsflow.filtering.recipe.recipe_file import merged_recipe
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores import BatchScore
@@ -38,7 +38,7 @@ CLUSTER = files(EXAMPLES / "slurm-and-kubernetes.md")
 @pytest.mark.parametrize("name", ["basic.yaml", "clip.yaml"])
 def test_the_recipes_of_datacomp_are_recipes(name, tmp_path):
     (tmp_path / name).write_text(DATACOMP[name])
-    recipe = canonical_recipe(merged(tmp_path / name, {}))
+    recipe = canonical_recipe(merged_recipe(tmp_path / name, {}))
     assert recipe.where or recipe.scores
     schema = json.loads((ROOT / "docs/recipe.schema.json").read_text())
     jsonschema.validate(yaml.safe_load(DATACOMP[name]), schema)
@@ -133,7 +133,7 @@ def test_the_recipe_of_the_image_based_baseline_names_the_score_of_its_page(tmp_
 
 @pytest.fixture
 def data(tmp_path):
-    faults.sound(tmp_path / "shards", scenes_drawn())
+    faults.valid(tmp_path / "shards", scenes_drawn())
     return tmp_path
 
 

@@ -75,7 +75,7 @@ def test_each_mechanism_has_one_place(sign):
     found = set()
     for module, path in MODULES.items():
         shown = [node for node in nodes(path) if shows(node)]
-        if sign.startswith("a walk") and any(_calls(node, "grouped") for node in nodes(path)):
+        if sign.startswith("a walk") and any(_calls(node, "group_members") for node in nodes(path)):
             continue
         if shown:
             found.add(module)

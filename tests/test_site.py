@@ -4,7 +4,7 @@ It also finds files that are loaded from other hosts without being asked.
 """
 
 import pytest
-from support.site.links import broken
+from support.site.links import broken_links
 
 WHOLE = '<h1 id="top"></h1><a href="other.html#there">x</a> <a href="https://example.org/">x</a> <img src="a.svg">'
 
@@ -26,4 +26,4 @@ def test_links_that_lead_nowhere_and_files_of_other_hosts_are_found(tmp_path, mo
     (tmp_path / "index.html").write_text(WHOLE + more)
     (tmp_path / "other.html").write_text('<p id="there">')
     (tmp_path / "a.svg").write_text("<svg/>")
-    assert [each.reason for each in broken(tmp_path)] == ([reason] if reason else [])
+    assert [each.reason for each in broken_links(tmp_path)] == ([reason] if reason else [])

@@ -62,8 +62,8 @@ def test_a_model_of_the_same_recipe_is_used_again(tmp_path, capsys):
     assert main.main(["--out", str(folder)]) == 0
     assert "Trained before" in capsys.readouterr().out
     assert main.ensure(folder) == folder
-    assert main.found(folder, recipe.Recipe(seed=1)) is None
-    assert main.found(tmp_path / "none", recipe.Recipe()) is None
+    assert main.existing_result(folder, recipe.Recipe(seed=1)) is None
+    assert main.existing_result(tmp_path / "none", recipe.Recipe()) is None
 
 
 def test_a_model_below_the_bar_is_not_handed_out(tmp_path):

@@ -16,7 +16,7 @@ from wdsflow.text.options import (
     allow_pipe_option,
     option,
     processes_option,
-    several,
+    split_commas,
 )
 
 from .verdicts.check_result import Check
@@ -35,7 +35,7 @@ def parse_ignored_codes(values: Sequence[str]) -> dict[str, str]:
     ignored = {}
     for value in values:
         codes, _, reason = value.partition("=")
-        ignored.update(dict.fromkeys(several([codes]), reason.strip().strip("\"'")))
+        ignored.update(dict.fromkeys(split_commas([codes]), reason.strip().strip("\"'")))
     return ignored
 
 
@@ -45,7 +45,7 @@ def parse_checks(values: Sequence[str]) -> tuple[Check, ...]:
     >>> parse_checks(["resume,fork", "fork"])
     ('resume', 'fork')
     """
-    names = tuple(dict.fromkeys(several(values)))
+    names = tuple(dict.fromkeys(split_commas(values)))
     for name in names:
         if name not in LOADER_CHECKS:
             raise ValueError(
@@ -120,7 +120,7 @@ class CheckOptions(JoinOptions):
         (),
         "Run only these rules: codes or their first letters, such as W001,F.",
         metavar="CODES",
-        parse=several,
+        parse=split_commas,
     )
     ignore: Mapping[str, str] | None = option(
         None,
@@ -169,7 +169,7 @@ class CheckOptions(JoinOptions):
         for name in ("readers", "select", "check"):
             value = getattr(self, name)
             if isinstance(value, str):
-                object.__setattr__(self, name, tuple(several([value])))
+                object.__setattr__(self, name, tuple(split_commas([value])))
 
     def join_words(self, changed: Mapping[str, object] | None = None) -> list[str]:
         """Return the options of the join as words of a command, some of them changed."""

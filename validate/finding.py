@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 Severity = Literal["error", "warning", "info"]
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
@@ -92,7 +92,7 @@ def gain_text(advice: Sequence[Advice]) -> str:
     for (usable, samples, is_exact), titles in gains.items():
         most = "" if is_exact else "up to "
         texts.append(
-            f"{most}{usable:,} of {samples:,} samples would reach a batch in {listed(titles)}"
+            f"{most}{usable:,} of {samples:,} samples would reach a batch in {enumeration(titles)}"
         )
     return "; ".join(texts)
 

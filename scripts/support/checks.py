@@ -20,7 +20,7 @@ import psutil
 
 from .environment import ROOT, ensure_webdataset1
 from .processor_seconds import write_seconds
-from .stacks import end, print_stacks
+from .stacks import kill_tree, print_stacks
 
 PYTHON = sys.executable
 WORK = ROOT / ".test"
@@ -267,7 +267,7 @@ def give_up(process: "subprocess.Popen[bytes]") -> None:
     """Print the stacks of a process and of all that it started, and kill them."""
     top = psutil.Process(process.pid)
     print_stacks(top, sys.stdout)
-    end(top)
+    kill_tree(top)
     process.wait()
 
 

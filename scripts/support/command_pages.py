@@ -11,7 +11,7 @@ from typing import Any
 
 from wdsflow.cli.main import COMMANDS, main
 from wdsflow.filtering.predicates.sample_facts import FACTS
-from wdsflow.filtering.recipe.recipe_file import schema
+from wdsflow.filtering.recipe.recipe_file import recipe_schema
 from wdsflow.stages.scores.base import TIERS
 from wdsflow.stages.scores.score_catalog import SCORES
 
@@ -133,7 +133,7 @@ def _markdown(docstring: str) -> str:
 def recipe() -> str:
     """Return how recipes are used, and their keys as a table."""
     rows = []
-    for name, key in json.loads(schema())["properties"].items():
+    for name, key in json.loads(recipe_schema())["properties"].items():
         kind = str(key.get("type", "")).replace("|", "")
         if key.get("enum"):
             kind = " or ".join(f"`{value}`" for value in key["enum"])

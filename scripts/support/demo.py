@@ -53,7 +53,7 @@ class Scenario:
 
 
 SCENARIOS = [
-    Scenario("sound", "Nothing is wrong", faults.sound, "TRAINS", status=0),
+    Scenario("sound", "Nothing is wrong", faults.valid, "TRAINS", status=0),
     Scenario("json", "The captions are in json files", faults.captions_in_json, "STALLS"),
     Scenario(
         "truncated",
@@ -74,7 +74,7 @@ SCENARIOS = [
     Scenario(
         "sound",
         "Fewer shards than workers",
-        faults.sound,
+        faults.valid,
         "CRASHES",
         workers=8,
         with_arguments=True,
@@ -118,10 +118,10 @@ def show(number: int, scenario: Scenario, drawn: list[Scene], open_clip: OpenCli
         scenario.make(Path(scenario.name), drawn)
     arguments = ["--", *scenario.training] if scenario.with_arguments else []
     done = wdsflow("validate", f"{scenario.name}/{URLS}", *arguments)
-    print(essence(done.stdout))
+    print(report_summary(done.stdout))
     loaded = load(open_clip, scenario.training)
     is_predicted = done.returncode == scenario.status and scenario.outcome in done.stdout
-    if is_predicted and agrees(scenario.outcome, loaded):
+    if is_predicted and did_as_predicted(scenario.outcome, loaded):
         return True
     print(
         f"{done.stderr}!! expected {scenario.outcome} and exit status {scenario.status}, got {done.returncode}"
@@ -140,11 +140,11 @@ def repair(open_clip: OpenClip) -> list[str]:
     if done.returncode:
         return [f"wdsflow repair ended with status {done.returncode}: {done.stderr.strip()}"]
     shards = sorted(path.name for path in Path("fixed").glob("*.tar"))
-    scenario = Scenario("fixed", "", faults.sound, "TRAINS")
+    scenario = Scenario("fixed", "", faults.valid, "TRAINS")
     checked = wdsflow("validate", f"fixed/{URLS}")
-    print(essence(checked.stdout))
+    print(report_summary(checked.stdout))
     loaded = load(open_clip, scenario.training)
-    if checked.returncode or not agrees("TRAINS", loaded) or len(shards) != faults.SHARDS:
+    if checked.returncode or not did_as_predicted("TRAINS", loaded) or len(shards) != faults.SHARDS:
         return ["the repaired shards do not train"]
     return []
 
@@ -185,7 +185,7 @@ def load(open_clip: OpenClip, training: list[str]) -> Loaded:
     return loaded
 
 
-def agrees(outcome: str, loaded: Loaded) -> bool:
+def did_as_predicted(outcome: str, loaded: Loaded) -> bool:
     """Return whether OpenCLIP's loader did what was predicted."""
     if outcome == "CRASHES":
         return bool(loaded.error)
@@ -218,7 +218,7 @@ def finish(problems: list[str], seconds: float) -> int:
     return 0
 
 
-def essence(report: str) -> str:
+def report_summary(report: str) -> str:
     """Return the verdict, the advice and the first findings of a report.
 
     Details of the findings are left out.

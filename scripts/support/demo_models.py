@@ -46,8 +46,8 @@ def main(number: int) -> list[str]:
 def provide_model(trained: Path) -> None:
     """Take the model that scripts/tiny_clip has left, or train one for a shorter time."""
     FOLDER.mkdir()
-    result = tiny_clip.found(trained, Recipe())
-    if result and tiny_clip.worst(result) >= recipe.BAR:
+    result = tiny_clip.existing_result(trained, Recipe())
+    if result and tiny_clip.worst_accuracy(result) >= recipe.BAR:
         print(
             "The one that scripts/tiny_clip has trained on a world of shapes is there already; it is used."
         )

@@ -23,7 +23,7 @@ def members(scenes: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         yield f"{number:06d}.txt", scene.caption.encode()
 
 
-def sound(folder: Path, scenes: list[Scene]) -> None:
+def valid(folder: Path, scenes: list[Scene]) -> None:
     """Write a set without a fault."""
     _write(folder, scenes, members)
 
@@ -41,7 +41,7 @@ def truncated(folder: Path, scenes: list[Scene]) -> None:
 
     All readers accept it silently.
     """
-    sound(folder, scenes)
+    valid(folder, scenes)
     path = folder / "002.tar"
     with tarfile.open(path) as tar:
         all_members = tar.getmembers()

@@ -15,13 +15,13 @@ _calls: list[str] = []
 
 
 @functools.wraps(openclip.get_wds_dataset)
-def _counted(*args: Any, **named: Any) -> Any:
+def _counting_feed(*args: Any, **named: Any) -> Any:
     _calls.append("get_wds_dataset")
     return openclip.get_wds_dataset(*args, **named)
 
 
 # Before the tests import it from there by name.
-data.get_wds_dataset = _counted
+data.get_wds_dataset = _counting_feed
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -49,7 +49,7 @@ PICTURES = [
     Picture("validate", faults.interleaved, f"validate '{SHARDS}'", ("--for", "open-clip-3.3"), 1),
     Picture(
         "filter",
-        faults.sound,
+        faults.valid,
         f"filter '{SHARDS}' -o kept --where \"min_side >= 100 and 'evening' in caption and not duplicate\"",
     ),
 ]
@@ -145,7 +145,7 @@ def take_pages() -> None:
     from playwright.sync_api import sync_playwright
 
     with _named_folder() as folder, sync_playwright() as playwright:
-        faults.sound(Path(folder, "shards"), example_shards.draw(SAMPLES))
+        faults.valid(Path(folder, "shards"), example_shards.draw(SAMPLES))
         faults.captions_in_json(Path(folder, "damaged"), example_shards.draw(SAMPLES))
         run = [sys.executable, "-m", "wdsflow"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -168,7 +168,7 @@ def in_a_process(folder: Path, simulation: Simulation, until: int | None = None)
     child = multiprocessing.get_context("fork").Process(target=timed, args=(folder, simulation))
     child.start()
     lines = folder / "out" / ".wdsflow" / "manifest.jsonl"
-    while until is not None and child.is_alive() and recorded(lines) < until:
+    while until is not None and child.is_alive() and recorded_shard_count(lines) < until:
         time.sleep(0.02)
     if until is not None:
         child.kill()
@@ -178,7 +178,7 @@ def in_a_process(folder: Path, simulation: Simulation, until: int | None = None)
     return time.monotonic() - start
 
 
-def recorded(lines: Path) -> int:
+def recorded_shard_count(lines: Path) -> int:
     """Return how many shards a record has, about: by its size."""
     return lines.stat().st_size // _LINE if lines.exists() else 0
 

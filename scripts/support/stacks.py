@@ -33,7 +33,7 @@ def print_stacks(process: psutil.Process, to: TextIO) -> None:
             print(error, file=to, flush=True)
 
 
-def end(process: psutil.Process) -> None:
+def kill_tree(process: psutil.Process) -> None:
     """Kill a process and all below it, whatever groups they have."""
     processes = with_descendants(process)
     for member in processes:

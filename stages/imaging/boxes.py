@@ -66,7 +66,7 @@ def box_of(image: "Pixels | Image") -> Box:
     return (0, 0, *image.size)
 
 
-def note_box(image: "Image", box: Box) -> None:
+def set_box(image: "Image", box: Box) -> None:
     """Write the box into a PIL image, unless that is the whole image."""
     if box != (0, 0, *image.size):
         image.info[_KEY] = (image.size, box)

@@ -3,7 +3,7 @@
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from wdsflow.images.pillow import open_image, quiet
+from wdsflow.images.pillow import open_image, quiet_pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,7 +19,7 @@ def in_srgb(image: "Image", data: bytes) -> "Image":
 
     if image.mode not in {"RGB", "RGBA"}:
         return image
-    with quiet(), open_image(data) as original:
+    with quiet_pillow(), open_image(data) as original:
         profile_bytes = original.info.get("icc_profile")
     if not profile_bytes:
         return image

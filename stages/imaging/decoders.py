@@ -68,10 +68,10 @@ def decode_with_pillow(
     or raises. The orientation is 1 unless ``upright``. Raises StageError, or Dropped if Pillow
     refuses the number of pixels.
     """
-    with _errors_named():
+    with _as_stage_errors():
         image = open_image(data)
     target = gate(image)
-    with _errors_named():
+    with _as_stage_errors():
         width, height = image.size
         jpeg = image.format in ("JPEG", "MPO")
         scale = 1
@@ -93,7 +93,7 @@ def decode_with_pillow(
 
 
 @contextmanager
-def _errors_named() -> "Iterator[None]":
+def _as_stage_errors() -> "Iterator[None]":
     """Turn Pillow's errors into StageError, or Dropped if it refuses the number of pixels."""
     from PIL import Image
 

@@ -56,7 +56,7 @@ def resize(
         resized = np.flip(flipped, flips)
     else:
         # Skip pixels to the right of the crop and below it.
-        down_first = goes_down_first(pixels, size)
+        down_first = resizes_vertically_first(pixels, size)
         resized = run_kernel(pixels, (bottom, right), scales, kernel, down_first=down_first)
     return resized[top:bottom, left:right]
 
@@ -97,7 +97,7 @@ def resize_with_pillow(
     return image.resize((width, height), method, box=box, reducing_gap=gap)
 
 
-def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
+def resizes_vertically_first(pixels: Pixels, size: tuple[int, int]) -> bool:
     """Return whether Pillow would resize vertically before horizontally.
 
     It does from version 13 on, if that saves more work.
@@ -132,7 +132,7 @@ def resize_part(
     pixels = pixels[down.begin : down.end, across.begin : across.end]
     size_with_extra = size[0] + down.extra, size[1] + across.extra
     scales = 1 / down.step, 1 / across.step
-    down_first = goes_down_first(pixels, size)
+    down_first = resizes_vertically_first(pixels, size)
     resized = run_kernel(pixels, size_with_extra, scales, kernel, down_first=down_first)
     resized = resized[down.extra :, across.extra :]
     return np.flip(resized, flips) if flips else resized

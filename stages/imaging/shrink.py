@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import UNREADABLE
-from wdsflow.images.pillow import open_image, quiet
+from wdsflow.images.pillow import open_image, quiet_pillow
 
 from ..base import Dropped, StageError, check_choice
 from .colour_profile import in_srgb
@@ -43,16 +43,16 @@ _GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
 _EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
 
 
-class Small(NamedTuple):
+class ShrunkImage(NamedTuple):
     """An image that was made smaller.
 
-    ``was``: the format of the old file; ``format``: "jpeg", "png" or "webp".
+    ``old_format``: the format of the old file; ``format``: "jpeg", "png" or "webp".
     """
 
     data: bytes
     width: int
     height: int
-    was: str
+    old_format: str
     format: str
 
     def field_for(self, name: str, others: Container[str] = ()) -> str:
@@ -60,10 +60,10 @@ class Small(NamedTuple):
 
         Raises StageError if that is one of the ``others``.
 
-        >>> Small(b"", 1, 1, "jpeg", "webp").field_for("0.jpeg"), Small(b"", 1, 1, "jpeg", "jpeg").field_for("jpeg")
+        >>> ShrunkImage(b"", 1, 1, "jpeg", "webp").field_for("0.jpeg"), ShrunkImage(b"", 1, 1, "jpeg", "jpeg").field_for("jpeg")
         ('0.webp', 'jpeg')
         """
-        if self.was == self.format:
+        if self.old_format == self.format:
             return name
         before, dot, _ = name.rpartition(".")
         new = f"{before}{dot}{_ENDINGS[self.format]}"
@@ -107,9 +107,9 @@ class Shrinker:
         if not 1 <= self.quality <= 100:
             raise ValueError(f"resize: quality={self.quality!r} must be from 1 to 100")
 
-    def of(
+    def shrink(
         self, data: bytes, header: ImageHeader, budget: int, picture: "Image | None" = None
-    ) -> Small | None:
+    ) -> ShrunkImage | None:
         """Return a smaller image, or None if it is small enough.
 
         ``budget``: bytes for decoding it. ``picture``: it, decoded already, if ``shares`` allows
@@ -117,14 +117,14 @@ class Shrinker:
         """
         if not header.width:
             header = _measured(data, header)
-        if self.rule.holds(header.width, header.height):
+        if self.rule.is_small_enough(header.width, header.height):
             return None
         width, height = self.rule.final(header.width, header.height)
 
         def admit(peak: int) -> None:
             # The result, and what resizing and encoding take.
             result = 12 * width * height
-            if peak + self._copies(header) + result > budget:
+            if peak + self._bytes_of_copies(header) + result > budget:
                 raise Dropped("over-budget")
 
         admit(0)
@@ -138,9 +138,9 @@ class Shrinker:
             small = in_srgb(small, data)
         new_format = self._format_for(header.format)
         encoded = self._encoded(small, new_format, self._exif(data, header))
-        return Small(encoded, *small.size, header.format, new_format)
+        return ShrunkImage(encoded, *small.size, header.format, new_format)
 
-    def shares(self, header: ImageHeader) -> bool:
+    def can_use_picture(self, header: ImageHeader) -> bool:
         """Return whether the picture that scores decode has the pixels that are needed here.
 
         For a JPEG, it must be decoded at the same scale.
@@ -171,7 +171,7 @@ class Shrinker:
             mode=self.mode, k=1.0, alpha="keep", orientation=turn, max_pixels=None, budget=None
         )
 
-    def _copies(self, header: ImageHeader) -> int:
+    def _bytes_of_copies(self, header: ImageHeader) -> int:
         """Return bytes for copies of the decoded image: one in grey, and two while it is turned."""
         size = header.width, header.height
         turns = self.orientation == "apply" and (header.format != "jpeg" or header.orientation != 1)
@@ -225,7 +225,7 @@ class Shrinker:
         image.info = {}
         file = BytesIO()
         try:
-            with quiet():
+            with quiet_pillow():
                 image.save(file, kind, quality=self.quality, exif=exif)
         except (OSError, ValueError) as error:
             # Such as a side of more than 16,383 pixels in a WebP.
@@ -239,7 +239,7 @@ class Shrinker:
             return b""
         turn = header.orientation
         if header.format != "jpeg":
-            with quiet(), open_image(data) as image:
+            with quiet_pillow(), open_image(data) as image:
                 turn = orientation_of(image)
         return _EXIF % turn if 2 <= turn <= 8 else b""
 
@@ -254,7 +254,7 @@ def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
             "undecodable", f"{header.format} cannot be decoded here, and its size is unknown"
         )
     try:
-        with quiet(), open_image(data) as image:
+        with quiet_pillow(), open_image(data) as image:
             return header._replace(width=image.width, height=image.height, mode=image.mode)
     except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged files
         raise StageError("undecodable", f"{header.format}: {str(error)[:200]}") from None

@@ -59,7 +59,7 @@ class SizeRule(NamedTuple):
             )
         return cls(kind, int(most))  # type: ignore[arg-type]
 
-    def holds(self, width: int, height: int) -> bool:
+    def is_small_enough(self, width: int, height: int) -> bool:
         """Return whether an image is small enough."""
         if self.kind == "pixels":
             return width * height <= self.most

@@ -192,7 +192,7 @@ class HeaderScore(ImageScore, tier="header"):
         """Return the value of one image."""
 
     def score(self, view: "View") -> Value:
-        return bare([self.of(header) for header in view.headers(self.image)])
+        return single_or_list([self.of(header) for header in view.headers(self.image)])
 
 
 class PixelScore(ImageScore, tier="pixels", packages=("pillow", "simplejpeg")):
@@ -206,7 +206,7 @@ class PixelScore(ImageScore, tier="pixels", packages=("pillow", "simplejpeg")):
         """Return the value of one image."""
 
     def score(self, view: "View") -> Value:
-        return bare([self.of(picture) for picture in view.pictures(self.image)])
+        return single_or_list([self.of(picture) for picture in view.pictures(self.image)])
 
 
 class FieldScore(ImageScore, tier="header"):
@@ -217,7 +217,7 @@ class FieldScore(ImageScore, tier="header"):
         """Return the value of one image."""
 
     def score(self, view: "View") -> Value:
-        return bare([self.of(image) for image in view.image_parts(self.image)])
+        return single_or_list([self.of(image) for image in view.image_parts(self.image)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +234,7 @@ class VideoScore(Score, tier="header", subject="video", needs=("video",), packag
         """Return the value of one video."""
 
     def score(self, view: "View") -> Value:
-        return bare([self.of(facts) for facts in view.videos(self.video)])
+        return single_or_list([self.of(facts) for facts in view.videos(self.video)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +251,7 @@ class TextScore(Score, tier="text", subject="caption"):
         """Return the value of one caption."""
 
     def score(self, view: "View") -> Value:
-        return bare([self.of(text) for text in view.captions(self.caption)])
+        return single_or_list([self.of(text) for text in view.captions(self.caption)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +340,7 @@ class ModelDatasetScore(DatasetScore):
         """
 
 
-def bare(values: list[Scalar]) -> Value:
+def single_or_list(values: list[Scalar]) -> Value:
     """Return a single value itself, several as a list."""
     return values[0] if len(values) == 1 else values
 

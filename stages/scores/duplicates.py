@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, ClassVar
 
 from .base import MEMORY, DatasetScore, PixelScore, QueryScore, Tier, Value
-from .image_headers import sized
+from .image_headers import header_with_size
 from .perceptual_hash import phash_bytes
 from .sample_view import View
 
@@ -123,13 +123,13 @@ class OddSize(
 
     def gather(self, view: View) -> bytes:
         """Return 8 bytes for each image: width and height."""
-        sizes = map(sized, view.headers(self.image))
+        sizes = map(header_with_size, view.headers(self.image))
         return b"".join(_SIZE.pack(header.width, header.height) for header in sizes)
 
     def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .comparing.compared_table import odd_items
+        from .comparing.compared_table import outlier_items
 
-        return odd_items(tables, self.iqr_factor)
+        return outlier_items(tables, self.iqr_factor)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from wdsflow.images.header import ImageHeader
 
-from .base import ImageScore, ScoreError, Value, bare
+from .base import ImageScore, ScoreError, Value, single_or_list
 from .sample_fields import ImageField
 from .sample_view import View
 from .simple_score import simple_score
 
 
-def sized(header: ImageHeader) -> ImageHeader:
+def header_with_size(header: ImageHeader) -> ImageHeader:
     """Return the header. Raises ScoreError "unknown-size" if it has no width and height."""
     if header.width and header.height:
         return header
@@ -23,7 +23,7 @@ def animated(image: ImageField) -> bool:
 
     A GIF counts if it loops, or if a second frame begins within its first MiB. Source: the header.
     """
-    return image.moves()
+    return image.is_animated()
 
 
 @simple_score(low=0)
@@ -32,7 +32,7 @@ def aspect_ratio(header: ImageHeader) -> float:
 
     Above 0, no unit. Source: the header; Data-Juicer's aspect_ratios.
     """
-    return sized(header).width / header.height
+    return header_with_size(header).width / header.height
 
 
 class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
@@ -44,7 +44,7 @@ class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
     """
 
     def score(self, view: View) -> Value:
-        return bare([*view.sizes(self.image)])
+        return single_or_list([*view.sizes(self.image)])
 
 
 @simple_score("format")
@@ -65,7 +65,7 @@ def height(header: ImageHeader) -> int:
 
     From 1 on. Source: the header; Data-Juicer's image_height.
     """
-    return sized(header).height
+    return header_with_size(header).height
 
 
 @simple_score(unit="pixels", low=1)
@@ -74,7 +74,7 @@ def min_side(header: ImageHeader) -> int:
 
     From 1 on. Source: the header.
     """
-    return min(sized(header).width, header.height)
+    return min(header_with_size(header).width, header.height)
 
 
 @simple_score()
@@ -109,7 +109,7 @@ def pixels(header: ImageHeader) -> int:
 
     From 1 on. Source: the header.
     """
-    return sized(header).width * header.height
+    return header_with_size(header).width * header.height
 
 
 @simple_score(unit="pixels", low=1)
@@ -118,4 +118,4 @@ def width(header: ImageHeader) -> int:
 
     From 1 on. Source: the header; Data-Juicer's image_width.
     """
-    return sized(header).width
+    return header_with_size(header).width

@@ -40,10 +40,10 @@ class Picture:
         if isinstance(self._decoded, np.ndarray):
             from PIL import Image
 
-            from ..imaging.boxes import box_of, note_box
+            from ..imaging.boxes import box_of, set_box
 
             image = Image.fromarray(self._decoded)
-            note_box(image, box_of(self._decoded))
+            set_box(image, box_of(self._decoded))
             self._decoded = image
         return self._decoded
 

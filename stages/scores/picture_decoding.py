@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..decode import Aim, Decode
     from ..imaging.boxes import Pixels
-    from ..imaging.shrink import Shrinker, Small
+    from ..imaging.shrink import Shrinker, ShrunkImage
 
 # libjpeg-turbo gives arrays, Pillow its own images.
 _JPEG = b"\xff\xd8\xff"
@@ -27,10 +27,10 @@ def decode_picture(data: bytes, budget: int) -> Picture:
     Raises ScoreError, with "over-budget" if decoding would take more than ``budget`` bytes.
     """
     output: Literal["numpy", "pil"] = "numpy" if data.startswith(_JPEG) else "pil"
-    return Picture(decoded(data, budget, "fast", aim_of_scores, k=1.0, output=output))
+    return Picture(decode_image(data, budget, "fast", aim_of_scores, k=1.0, output=output))
 
 
-def decoded(
+def decode_image(
     data: bytes,
     budget: int,
     mode: Literal["fast", "exact"],
@@ -50,19 +50,19 @@ def decoded(
     return pixels
 
 
-def shrunk(
+def shrink_image(
     data: bytes, header: "ImageHeader", shrinker: "Shrinker", budget: int, picture: Picture | None
-) -> "Small | None":
+) -> "ShrunkImage | None":
     """Return an encoded image made smaller, None if it is small enough. Raises ScoreError.
 
     ``picture``: the same image if it is decoded already; it is used if it has the pixels that the
     result needs.
     """
     decoded_image = None
-    if picture is not None and shrinker.shares(header):
+    if picture is not None and shrinker.can_use_picture(header):
         decoded_image = picture.image
     with _as_score_errors(budget):
-        return shrinker.of(data, header, budget, decoded_image)
+        return shrinker.shrink(data, header, budget, decoded_image)
 
 
 @contextmanager
@@ -85,10 +85,10 @@ def _decoder(
     return Decode(mode=mode, k=k, max_pixels=None, budget=budget, output=output)
 
 
-def full_size(data: bytes, budget: int) -> "Pixels":
+def decode_full_size(data: bytes, budget: int) -> "Pixels":
     """Return a read-only array (height, width, 3) of an encoded image. Raises ScoreError."""
     import numpy as np
 
-    pixels = decoded(data, budget, "exact").view(np.ndarray)
+    pixels = decode_image(data, budget, "exact").view(np.ndarray)
     pixels.flags.writeable = False
     return pixels

@@ -28,17 +28,17 @@ _OPTIONS = {
 class ReferenceList(NamedTuple):
     """A list of images by their hashes or embeddings.
 
-    ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions). ``about``:
-    facts about the list, such as its model.
+    ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions).
+    ``metadata``: facts about the list, such as its model.
     """
 
     kind: Kind
     values: "NDArray[Any]"
-    about: dict[str, Any]
+    metadata: dict[str, Any]
 
     def check_model(self, identity: dict[str, object], name: str) -> None:
         """Raise ValueError unless the list was made with this model."""
-        list_model = self.about.get("model")
+        list_model = self.metadata.get("model")
         score_model = json.loads(json.dumps(identity, default=str))
         if list_model != score_model:
             list_text = json.dumps(list_model, sort_keys=True)[:500]
@@ -48,13 +48,13 @@ class ReferenceList(NamedTuple):
             )
 
 
-def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> bytes:
+def bytes_of_list(kind: Kind, values: "NDArray[Any]", metadata: dict[str, Any]) -> bytes:
     """Return the contents of a file for ``load_list``."""
     import io
 
     import numpy as np
 
-    about_text = json.dumps({"kind": kind, **about}, sort_keys=True)
+    about_text = json.dumps({"kind": kind, **metadata}, sort_keys=True)
     file = io.BytesIO()
     np.savez(file, values=values, about=np.array(about_text))
     return file.getvalue()

@@ -24,7 +24,7 @@ from wdsflow.shards.caption_field import (
     parse_caption_field,
     parse_json,
 )
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard_names import alternatives
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
     )
 
 
-def chosen(requested: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
+def chosen_fields(requested: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
     """Return the fields of a sample that the names select.
 
-    >>> chosen(parse_images("jpg;png"), ["png", "txt", "0.png"])
+    >>> chosen_fields(parse_images("jpg;png"), ["png", "txt", "0.png"])
     ('png',)
-    >>> chosen(parse_images("jpg;png"), ["10.png", "9.jpg", "txt", "seg.png"])
+    >>> chosen_fields(parse_images("jpg;png"), ["10.png", "9.jpg", "txt", "seg.png"])
     ('9.jpg', '10.png')
-    >>> chosen(parse_images("view*.jpg"), ["view10.jpg", "view2.jpg", "jpg"])
+    >>> chosen_fields(parse_images("view*.jpg"), ["view10.jpg", "view2.jpg", "jpg"])
     ('view2.jpg', 'view10.jpg')
     """
     # Read several times.
@@ -113,11 +113,11 @@ def chosen(requested: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
         if "*" in name:
             matches = _matching(name, fields)
             if matches:
-                return tuple(sorted(matches, key=natural))
+                return tuple(sorted(matches, key=natural_order))
         elif name in fields:
             return (name,)
     numbered = [field for field in fields if _is_numbered(field, requested.names)]
-    return tuple(sorted(numbered, key=natural))
+    return tuple(sorted(numbered, key=natural_order))
 
 
 def _matching(pattern: str, fields: Iterable[str]) -> list[str]:
@@ -233,7 +233,7 @@ class ImageField(NamedTuple):
         """Size in bytes."""
         return self.reader.fields.size(self.name)
 
-    def moves(self) -> bool:
+    def is_animated(self) -> bool:
         """Return whether the image is an animation.
 
         For a second frame of a GIF, only the first MiB is searched.
@@ -275,7 +275,7 @@ def caption_texts(reader: FieldReader, sources: tuple[FieldNames | CaptionField,
     """Return the captions of the first source that has any."""
     for source in sources:
         if isinstance(source, FieldNames):
-            texts = [_text(reader, name) for name in chosen(source, reader.fields)]
+            texts = [_text(reader, name) for name in chosen_fields(source, reader.fields)]
         else:
             texts = _texts_in_json(reader, source)
         if texts:

@@ -12,11 +12,11 @@ from weakref import ref
 from wdsflow.images.header import ImageHeader
 from wdsflow.shards.shard_names import IMAGES
 
-from ..fields import named
+from ..fields import names_text
 from ..imaging.scored_size import SCORED
 from .base import ScoreError
 from .picture import Picture
-from .picture_decoding import decode_picture, shrunk
+from .picture_decoding import decode_picture, shrink_image
 from .sample_fields import (
     CAPTIONS,
     CHUNK,
@@ -26,7 +26,7 @@ from .sample_fields import (
     Held,
     ImageField,
     caption_texts,
-    chosen,
+    chosen_fields,
     image_header,
     json_tree,
     parse_captions,
@@ -36,7 +36,7 @@ from .video_facts import VideoFacts, video_facts
 from .video_frames import Frames, Prepares, Sampling, video_frames
 
 if TYPE_CHECKING:
-    from ..imaging.shrink import Shrinker, Small
+    from ..imaging.shrink import Shrinker, ShrunkImage
 
 T = TypeVar("T")
 
@@ -107,10 +107,12 @@ class View:
         if names is not None:
             return names
         pattern = parse_images(image) if image else self.options.names
-        names = chosen(pattern, self.fields)
+        names = chosen_fields(pattern, self.fields)
         if not names:
             requested = image or self.options.images
-            raise ScoreError("no-image", f"no field {requested!r}; it has {named(self.fields)}")
+            raise ScoreError(
+                "no-image", f"no field {requested!r}; it has {names_text(self.fields)}"
+            )
         self._cache["names", image] = names
         return names
 
@@ -142,18 +144,18 @@ class View:
         """Return the images without reading them."""
         return [ImageField(self, name) for name in self.image_names(image)]
 
-    def shrunk(self, name: str, shrinker: "Shrinker") -> "Small | None":
+    def shrunk(self, name: str, shrinker: "Shrinker") -> "ShrunkImage | None":
         """Return an image field made smaller, None if it is small enough.
 
         The picture that scores have decoded is used if possible.
         """
         header = self.header(name)
-        if header.width and shrinker.rule.holds(header.width, header.height):
+        if header.width and shrinker.rule.is_small_enough(header.width, header.height):
             return None
         # Not decoded for this: it may be a ScoreError, or missing.
         picture = self._cache.get(("picture", name))
         decoded = picture if isinstance(picture, Picture) else None
-        return shrunk(self.read(name), header, shrinker, self.options.budget, decoded)
+        return shrink_image(self.read(name), header, shrinker, self.options.budget, decoded)
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field.
@@ -172,9 +174,11 @@ class View:
         ``video`` names other fields.
         """
         requested = video or VIDEOS
-        names = chosen(parse_images(requested), self.fields)
+        names = chosen_fields(parse_images(requested), self.fields)
         if not names:
-            raise ScoreError("no-video", f"no field {requested!r}; it has {named(self.fields)}")
+            raise ScoreError(
+                "no-video", f"no field {requested!r}; it has {names_text(self.fields)}"
+            )
         return names
 
     def videos(self, video: str = "") -> list[VideoFacts]:
@@ -212,7 +216,9 @@ class View:
         requested = caption or self.options.captions
         texts = caption_texts(self, parse_captions(requested))
         if not texts:
-            raise ScoreError("no-caption", f"none in {requested!r}; it has {named(self.fields)}")
+            raise ScoreError(
+                "no-caption", f"none in {requested!r}; it has {names_text(self.fields)}"
+            )
         self._cache["captions", caption] = texts
         return texts
 
@@ -222,7 +228,7 @@ class View:
         if tree is not None:
             return tree
         if name not in self.fields:
-            raise ScoreError("no-json", f"no field {name!r}; it has {named(self.fields)}")
+            raise ScoreError("no-json", f"no field {name!r}; it has {names_text(self.fields)}")
         tree = json_tree(self, name)
         self._cache["json", name] = tree
         return tree

@@ -43,7 +43,7 @@ class Sampling(NamedTuple):
     and 0 stands for all key frames.
     """
 
-    how: SamplingKind = "uniform"
+    kind: SamplingKind = "uniform"
     frames: int = 3
 
 
@@ -95,7 +95,7 @@ def video_frames(
     """
     with opened(reader, name) as (container, stream, facts):
         sampler = _FrameSampler(container, stream, facts, budget, prepare)
-        if sampling.how == "uniform":
+        if sampling.kind == "uniform":
             sampler.take_uniform(sampling.frames)
         else:
             sampler.take_key(sampling.frames)

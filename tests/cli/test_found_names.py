@@ -18,7 +18,7 @@ from tests.training.shards import arguments, jpeg, samples, write_tar
 from wdsflow.cli.main import COMMANDS
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import PipeNotAllowed, expand
-from wdsflow.shards.written_names import spelled
+from wdsflow.shards.written_names import pattern_of_shard
 
 needs_openclip = pytest.mark.skipif(
     importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
@@ -78,7 +78,9 @@ def ended_well(*words: object) -> Done:
 def through_lists(folder: Path) -> str:
     """List the shards, one a line, as far as a line can name them."""
     lines = [
-        spelled(shard) for shard in expand(["*.tar"], allow_pipe=False).urls if "\n" not in shard
+        pattern_of_shard(shard)
+        for shard in expand(["*.tar"], allow_pipe=False).urls
+        if "\n" not in shard
     ]
     (folder / "list.txt").write_text("\n".join(lines), encoding="utf-8", errors="surrogateescape")
     return f"@{folder / 'list.txt'}"
@@ -279,8 +281,8 @@ def test_each_name_is_one_shard_in_python_and_when_it_is_printed(odd: Path, numb
         for found in expand(["*.tar"], allow_pipe=False).urls
         if os.path.samefile(found, NAMES[number])
     ]
-    assert os.path.samefile(str(Shard.stored(str(shard)).path), NAMES[number])
-    (again,) = expand([spelled(shard)], allow_pipe=False).urls
+    assert os.path.samefile(str(Shard.from_text(str(shard)).path), NAMES[number])
+    (again,) = expand([pattern_of_shard(shard)], allow_pipe=False).urls
     assert os.path.samefile(again, NAMES[number])
     (kept,) = expand([shard], allow_pipe=False).urls
     assert kept is shard

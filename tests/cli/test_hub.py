@@ -19,10 +19,10 @@ from tests.hub_server import TOKEN, hub_server
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source import hub as urls_of_hub
 from wdsflow.shards.source import retries as faults
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.written_names import compact_patterns
 
 SET = "hf://datasets/org/set"
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
@@ -79,7 +79,7 @@ def test_patterns_become_urls_of_one_commit_by_one_listing(hub):
     clear(server)
     assert expand(f"{SET}@{commit}/set/{{00000..00002}}.tar", allow_pipe=True).urls == shards
     assert not server.log.asked
-    assert compact(shards * 2, most=2) == [f"{SET}@{commit}/set/{{00000..00002}}.tar"] * 2
+    assert compact_patterns(shards * 2, most=2) == [f"{SET}@{commit}/set/{{00000..00002}}.tar"] * 2
     assert expand("hf://buckets/org/bucket/set/", allow_pipe=True).urls == [
         f"hf://buckets/org/bucket/set/0000{n}.tar" for n in range(3)
     ]
@@ -130,7 +130,7 @@ def test_a_commit_that_comes_later_changes_nothing_that_is_read(hub):
     server.commit("datasets/org/moving", {"a.tar": files["set/00001.tar"]})
     assert first in url
     assert expand("hf://datasets/org/moving/a.tar", allow_pipe=True).urls == [url]
-    with open_source(named(url)) as source:
+    with open_source(single_shard(url)) as source:
         assert source.read_at(0, 1 << 20) == files["set/00000.tar"]
     forget()
     assert expand("hf://datasets/org/moving/a.tar", allow_pipe=True).urls != [url]
@@ -153,7 +153,7 @@ def test_a_shard_costs_one_request_to_the_hub_and_another_when_its_address_has_e
             answer.status = expired.pop()
 
     server.storage.twist = twist
-    with open_source(named(url)) as source:
+    with open_source(single_shard(url)) as source:
         for offset in (0, 5_000_000, 1_000, 9_000_000, 3_000_000):
             assert source.read_at(offset, 5_000) == data[offset : offset + 5_000]
         assert len(resolved(server)) == 1
@@ -169,15 +169,15 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
     url, data = "hf://datasets/org/marked/a.tar", files["set/00000.tar"]
     server.commit("datasets/org/marked", {"a.tar": data})
     clear(server)
-    before = input_identity(named(url))
+    before = input_identity(single_shard(url))
     assert before == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     server.commit("datasets/org/marked", {"a.tar": data, "README.md": b"new"})
-    assert input_identity(named(url)) == before
+    assert input_identity(single_shard(url)) == before
     server.commit("datasets/org/marked", {"a.tar": files["set/00001.tar"]})
-    assert input_identity(named(url)) != before
+    assert input_identity(single_shard(url)) != before
     assert not server.storage.asked
     assert not any("/tree/" in asked.path for asked in server.log.asked)
-    assert set(input_identity(named("hf://buckets/org/bucket/set/00000.tar"))) == {
+    assert set(input_identity(single_shard("hf://buckets/org/bucket/set/00000.tar"))) == {
         "size",
         "xet_hash",
     }
@@ -222,7 +222,7 @@ def test_a_refusal_says_why_and_what_to_do(hub, monkeypatch, url, token, kind, t
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(SourceError, match=text) as caught:
-        open_source(named(url))
+        open_source(single_shard(url))
     assert caught.value.kind == kind
     assert "\n" not in str(caught.value)
     if "/gated/" not in url and "none.tar" not in url:  # their names may be listed
@@ -234,7 +234,7 @@ def test_a_refusal_says_why_and_what_to_do(hub, monkeypatch, url, token, kind, t
 def test_a_private_set_is_read_with_a_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     [first, *_] = expand("hf://datasets/org/private/set/*.tar", allow_pipe=True).urls
-    with open_source(named(first)) as source:
+    with open_source(single_shard(first)) as source:
         assert source.read_at(0, 1 << 20) == hub[2]["set/00000.tar"]
 
 
@@ -248,13 +248,13 @@ def test_a_hub_that_limits_requests_is_asked_again_when_it_says(hub):
             answer.status, answer.headers = 429, refusals.pop(0)
 
     server.log.twist = limited
-    with open_source(named(f"{SET}/set/00000.tar")) as source:
+    with open_source(single_shard(f"{SET}/set/00000.tar")) as source:
         assert source.read_at(0, 512) == hub[2]["set/00000.tar"][:512]
     assert len(times) == 3
     assert times[1] - times[0] >= 1
     refusals.append({"Retry-After": "3600"})
     with pytest.raises(SourceError, match=r"limits requests .*: hf auth login"):
-        open_source(named(f"{SET}/set/00000.tar"))
+        open_source(single_shard(f"{SET}/set/00000.tar"))
     assert len(times) == 4
 
 
@@ -282,7 +282,7 @@ def test_an_object_of_a_bucket_that_is_replaced_is_never_read_as_one(hub):
     old = bytes(range(256)) * 40_000
     server.buckets["org/changing"] = {"a.tar": old}
     server.keep({"a.tar": old, "b.tar": old[::-1]})
-    with open_source(named("hf://buckets/org/changing/a.tar")) as source:
+    with open_source(single_shard("hf://buckets/org/changing/a.tar")) as source:
         server.buckets["org/changing"]["a.tar"] = old[::-1]
         # By the address of the old one.
         assert source.read_at(4_000_000, 100) == old[4_000_000:4_000_100]
@@ -295,13 +295,13 @@ def test_a_hub_out_of_reach_is_named(hub, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     for ask in (open_source, input_identity):
         with pytest.raises(SourceError, match=r"the hub cannot be reached .*HF_ENDPOINT"):
-            ask(named(f"{SET}/set/00000.tar"))
+            ask(single_shard(f"{SET}/set/00000.tar"))
     with pytest.raises(NoShards) as caught:
         expand(f"{SET}/set/*.tar", allow_pipe=True)
     assert "the hub cannot be reached" in caught.value.hint
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(SourceError, match=r"HF_HUB_OFFLINE is set: unset HF_HUB_OFFLINE$"):
-        open_source(named(f"{SET}/set/00000.tar"))
+        open_source(single_shard(f"{SET}/set/00000.tar"))
 
 
 @pytest.mark.deep

@@ -25,7 +25,7 @@ from tests.shards.archives import write_tar
 from wdsflow.shards.cache.shard_cache import ShardCache
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source import retries as faults
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import NoShards, expand
 
@@ -208,7 +208,7 @@ def test_what_is_missing_or_forbidden_is_a_finding_with_its_reason(s3, capsys):
     assert "no such file" in found["s3://bucket/none.tar"]
     assert "403" in found["s3://bucket/secret.tar"]
     with pytest.raises(SourceError) as caught:
-        open_source(named("s3://bucket/secret.tar"))
+        open_source(single_shard("s3://bucket/secret.tar"))
     assert caught.value.kind == "denied"
 
 
@@ -319,7 +319,7 @@ def test_an_object_that_is_replaced_between_two_parts_is_never_read_as_one(s3, h
     old = (folder / "large.tar").read_bytes()
     log.ignored = () if heeds_conditions else ("if-match",)
     put(log.port, "bucket/changing.tar", old)
-    with open_source(named("s3://bucket/changing.tar")) as source:
+    with open_source(single_shard("s3://bucket/changing.tar")) as source:
         assert source.read_at(0, 1000) == old[:1000]
         put(log.port, "bucket/changing.tar", old[::-1])
         with pytest.raises(SourceError, match="it changed while it was read"):
@@ -333,7 +333,7 @@ def test_an_object_that_was_replaced_after_its_folder_was_listed_is_read_as_it_i
         put(s3[1].port, "bucket/again/changing.tar", data)
         [url] = expand("s3://bucket/again/*.tar", allow_pipe=True).urls
         put(s3[1].port, "bucket/again/changing.tar", data[1:])
-        with open_source(named(url)) as source:
+        with open_source(single_shard(url)) as source:
             assert (source.size, source.read_at(0, 1000)) == (len(data) - 1, data[1:1001])
 
 

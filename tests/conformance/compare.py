@@ -16,7 +16,7 @@ from tests.conformance.indexed import clear, folder_of, write_index
 from tests.conformance.predict import Prediction, predict, scan_all
 from tests.programs import Program
 from wdsflow.readers import READERS, Options, Reader, scan_options
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 _SCRIPT = Path(__file__).with_name("readers.py")
 
@@ -250,7 +250,9 @@ def compare(
         write_index(reader, home)
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
-        evidence = scan_all(made.urls, scan_options("full", [asker], list(map(named, made.urls))))
+        evidence = scan_all(
+            made.urls, scan_options("full", [asker], list(map(single_shard, made.urls)))
+        )
         prediction = predict(evidence, asker)
         real = real_reader.read(made.urls, options)
         unread = any(shard.tally("tar.sparse").count for shard in evidence.shards)

@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.shapes import Run, Runs
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate import Verdict
 from wdsflow.validate.verdicts.judge import judge
@@ -77,7 +77,7 @@ def scan_all(urls: Sequence[str], options: ScanOptions) -> Scanned:
     scanned = Scanned()
     for url in urls:
         scanned.shards.append(
-            scan_shard(named(url), options, collector=lambda: RunLog(scanned.logs))
+            scan_shard(single_shard(url), options, collector=lambda: RunLog(scanned.logs))
         )
     return scanned
 

@@ -4,7 +4,7 @@ import pytest
 
 from wdsflow.engines import site as cores
 from wdsflow.engines.site import schedulable_cores, usable_cores
-from wdsflow.filtering.passes.pass_engine import share_memory
+from wdsflow.filtering.passes.pass_engine import worker_count
 from wdsflow.memory import bounds as limits
 from wdsflow.training.feed.memory_shares import divide_memory
 
@@ -27,7 +27,7 @@ def test_a_container_may_grant_fewer_processors_than_it_shows(
     monkeypatch.setattr(cores, "_GRANTED", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     assert schedulable_cores() == 6
-    assert usable_cores() == share_memory(None, None, 100, 1 << 20) == usable
+    assert usable_cores() == worker_count(None, None, 100, 1 << 20) == usable
 
 
 def test_a_feed_takes_half_of_what_the_container_has_not_of_the_machine(monkeypatch):

@@ -26,7 +26,7 @@ from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.records.run_folder import Layout
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 
 def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path)
         for number in range(20):
             taken.append(number)
             assert len(taken) - len(answered) <= 5
-            yield ScanTask(number, named(f"{source}/00000.tar"), ScanOptions())
+            yield ScanTask(number, single_shard(f"{source}/00000.tar"), ScanOptions())
 
     for task, answer in work_on(LocalEngine(scan_task, 2), tasks()):
         answered.append(task.number)
@@ -55,7 +55,7 @@ def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ou
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    task = ScanTask(0, named("a.tar"), ScanOptions())
+    task = ScanTask(0, single_shard("a.tar"), ScanOptions())
     assert list(work_on(LocalEngine(import_module("beside").path, 1), [task])) == [(task, "none")]
 
 
@@ -68,7 +68,7 @@ def test_all_that_a_worker_started_ends_with_it_in_whatever_session(
         "def start(task, mark): return subprocess.Popen(['sleep', '600'], start_new_session=True).pid\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    task = ScanTask(0, named("a.tar"), ScanOptions())
+    task = ScanTask(0, single_shard("a.tar"), ScanOptions())
     ((_, left),) = work_on(LocalEngine(import_module("leaving").start, 1), [task])
     assert not psutil.pid_exists(left)
 
@@ -80,7 +80,7 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
     recipe = Recipe(where="width > 0")
     task = ShardTask(
         0,
-        named(f"{source}/00000.tar"),
+        single_shard(f"{source}/00000.tar"),
         "0.tar",
         recipe,
         Layout(tmp_path),
@@ -107,7 +107,7 @@ def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
     tmp_path: Path, where, workers, scores, expected
 ) -> None:
     source = write_shards(tmp_path / "in", shards=2, samples=1)
-    urls = [named(f"{source}/{name}.tar") for name in ("00000", "00001")]
+    urls = [single_shard(f"{source}/{name}.tar") for name in ("00000", "00001")]
     options = RunOptions(jobs=workers)
     engine = engine_for(
         Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=scores

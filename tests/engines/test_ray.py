@@ -30,7 +30,7 @@ from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.text.install import install_extras
 
 pytestmark = [
@@ -396,7 +396,7 @@ def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluste
 
 @pytest.mark.deep
 def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):
-    task = ScanTask(0, named("/nowhere/a.tar"), ScanOptions())
+    task = ScanTask(0, single_shard("/nowhere/a.tar"), ScanOptions())
     with connect_to_cluster(cluster.address) as start:
         for site, why in (
             (Site(shared_paths=("/nowhere/a.tar",)), "does not see /nowhere"),

@@ -14,7 +14,7 @@ from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.inputs.caption_search import NoCaptions
-from wdsflow.filtering.recipe.recipe_file import merged
+from wdsflow.filtering.recipe.recipe_file import merged_recipe
 from wdsflow.stages import Rename
 
 HERE = RunOptions(jobs=0)
@@ -136,7 +136,7 @@ def test_auto_picks_the_place_says_so_and_writes_it_into_the_recipe(tmp_path, en
     assert report.total("kept") == report.total("samples")
     assert told[0].startswith("--caption auto: ")
     assert f" in {picked}, such as " in told[0]
-    assert merged(tmp_path / "out" / ".wdsflow" / "run.json", {}).caption == picked
+    assert merged_recipe(tmp_path / "out" / ".wdsflow" / "run.json", {}).caption == picked
     ledger = pq.read_schema(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet")
     assert json.loads(ledger.metadata[b"wdsflow"])["recipe"]["caption"] == picked
     # The same command resumes, and takes what was picked then.

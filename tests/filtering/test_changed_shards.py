@@ -17,7 +17,7 @@ from wdsflow.filtering.deciding import outcome_counts
 from wdsflow.filtering.shard import run_shard
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.stages import Rename
 
 HERE = RunOptions(jobs=0)
@@ -128,12 +128,12 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
     from wdsflow.shards.source.opening import open_source
 
     measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
-    record = ShardRecord(0, str(shard), "0.tar", "", input_identity(named(str(shard))))
+    record = ShardRecord(0, str(shard), "0.tar", "", input_identity(single_shard(str(shard))))
     rows = read_scored(Layout(tmp_path / "scores"), "0.tar", record).rows
     write_tar(shard, read_tar(shard)[:-2])
-    with open_source(named(str(shard))) as source, pytest.raises(SourceChangedError):
+    with open_source(single_shard(str(shard))) as source, pytest.raises(SourceChangedError):
         list(kept_pieces(source, str(shard), STAGED.stages, rows, []))
-    with open_source(named(str(shard))) as source:
+    with open_source(single_shard(str(shard))) as source:
         assert list(kept_pieces(source, str(shard), STAGED.stages, rows[:-1], []))
 
 

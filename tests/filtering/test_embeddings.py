@@ -690,7 +690,7 @@ from pathlib import Path
 from wdsflow.filtering.ledger.embeddings import reuse_of, stored_embeddings
 from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.records.run_folder import ShardRecord
@@ -700,7 +700,7 @@ from wdsflow.stages.scores.sample_view import View
 ledger, shard, image, *scores = sys.argv[1:]
 plan = FilterPlan(Recipe(scores=tuple(scores), image="jpg"))
 reuse = reuse_of(ledger, ["0.tar"], plan.models, ())
-record = ShardRecord(0, shard, "0.tar", "", input_identity(named(shard)))
+record = ShardRecord(0, shard, "0.tar", "", input_identity(single_shard(shard)))
 with ShardEmbeddings(stored=stored_embeddings(plan.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
     requests = [request for score in plan.scores.values() for request in score.requests(view)]

@@ -64,7 +64,7 @@ def test_a_single_sample_is_a_pilot_too():
     for call in expression.scores:
         samples.columns[call] = {0: 20}
     pilot = pilot_of(expression, samples, {})
-    assert [pilot.reaching([term]) for term in expression.terms] == [1, 0]
+    assert [pilot.share_reaching([term]) for term in expression.terms] == [1, 0]
 
 
 def test_the_query_tells_scores_apart_that_differ_in_case_only(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wdsflow.filtering.deciding.score_values import failure_of, guarded
+from wdsflow.filtering.deciding.score_values import failure_of, result_or_unknown
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.shards.source.base import SourceError
@@ -40,7 +40,7 @@ def test_a_score_that_fails_costs_its_sample_with_the_reason(error, why):
     def compute(view):
         raise error
 
-    assert failure_of(error) == guarded(compute, None) == why
+    assert failure_of(error) == result_or_unknown(compute, None) == why
 
 
 @pytest.mark.parametrize(

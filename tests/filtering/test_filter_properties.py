@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.shards.archives import Entry, read_tar, tar_bytes
 from wdsflow import Recipe, RunOptions, filter_shards
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
@@ -35,7 +35,7 @@ FORMS = st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 
 def sound(path: Path) -> list[tuple[int, Entry]]:
     """Return offsets and members of samples that lie whole in a tar, damaged as it may be."""
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         return [
             (row[3], (row[0], source.read_at(row[2], row[1])))
             for batch in Walk(source)

@@ -11,7 +11,7 @@ import pytest
 from tests.filtering.commands import run
 from tests.filtering.shards import write_shards
 from wdsflow import Recipe, RunOptions, filter_shards
-from wdsflow.filtering.recipe.recipe_file import RecipeError, merged
+from wdsflow.filtering.recipe.recipe_file import RecipeError, merged_recipe
 
 FORMER = [
     ("width between 70 and 900 and blur > 1", "write a chain of comparisons"),
@@ -38,7 +38,7 @@ def test_a_recipe_says_what_to_write_instead(tmp_path, where, hint):
     path = tmp_path / "recipe.json"
     path.write_text(json.dumps({"where": where}))
     with pytest.raises(RecipeError) as error:
-        merged(path, {})
+        merged_recipe(path, {})
     assert str(path) in str(error.value)
     assert hint in str(error.value)
 

@@ -16,7 +16,7 @@ from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 from wdsflow.pieces.view_source import view_of
-from wdsflow.shards.source.base import SourceChangedError, named
+from wdsflow.shards.source.base import SourceChangedError, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError
 
@@ -63,7 +63,7 @@ def stage(folder, **settings):
 def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed):
     kept = (
         LedgerSubset.of(scored / "scored", WHERE)
-        .shard(named(str(scored / "in" / "00000.tar")))
+        .shard(single_shard(str(scored / "in" / "00000.tar")))
         .kept()
     )
     path, expected = scored / "in" / "00000.tar", (scored / "cut" / "00000.tar").read_bytes()
@@ -75,7 +75,7 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
         path.write_bytes(gzip.compress(data[:middle]) + gzip.compress(data[middle:]))
     assert (kept.samples, kept.kept) == (20, 12)
     for step in (1000, 512, 1 << 20):
-        with view_of(open_source(named(str(path))), kept.ranges) as view:
+        with view_of(open_source(single_shard(str(path))), kept.ranges) as view:
             pieces = [view.read_at(at, step) for at in range(0, len(expected) + step, step)]
             assert b"".join(pieces) == expected
 
@@ -83,16 +83,16 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
 def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored, tmp_path):
     kept = (
         LedgerSubset.of(scored / "scored", WHERE)
-        .shard(named(str(scored / "in" / "00001.tar")))
+        .shard(single_shard(str(scored / "in" / "00001.tar")))
         .kept()
     )
-    with view_of(open_source(named(str(scored / "in" / "00001.tar"))), kept.ranges) as view:
+    with view_of(open_source(single_shard(str(scored / "in" / "00001.tar"))), kept.ranges) as view:
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
     cut = tmp_path / "cut.tar"
     cut.write_bytes((scored / "in" / "00001.tar").read_bytes()[: kept.offsets[-1] - 1000])
     with (
-        view_of(open_source(named(str(cut))), kept.ranges) as view,
+        view_of(open_source(single_shard(str(cut))), kept.ranges) as view,
         pytest.raises(SourceChangedError, match="too early"),
     ):
         view.read_at(0, 1 << 30)
@@ -200,9 +200,9 @@ def test_one_name_in_two_folders_is_told_apart_by_path_and_where_both_moved_by_c
         == 0
     )
     subset = LedgerSubset.of(tmp_path / "scored", "width > 0")
-    assert [subset.shard(named(f"{folder}/0.tar")).kept().kept for folder in given] == [4, 5]
+    assert [subset.shard(single_shard(f"{folder}/0.tar")).kept().kept for folder in given] == [4, 5]
     shutil.copytree(tmp_path / "b", tmp_path / "moved")
-    assert subset.shard(named(f"{tmp_path}/moved/0.tar")).kept().kept == 5
+    assert subset.shard(single_shard(f"{tmp_path}/moved/0.tar")).kept().kept == 5
 
 
 def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
@@ -217,7 +217,10 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
         == 0
     )
     assert (
-        LedgerSubset.of(tmp_path / "scored", "caption_words > 1").shard(named(data[1])).kept().kept
+        LedgerSubset.of(tmp_path / "scored", "caption_words > 1")
+        .shard(single_shard(data[1]))
+        .kept()
+        .kept
         == 1
     )
 
@@ -226,7 +229,7 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
     assert run("measure", "in", "-o", "compared", "--scores", "duplicate", "--jobs", 0).status == 0
     subset = LedgerSubset.of("compared", "not duplicate")
-    [alone] = subset.shards([named("in/00000.tar")])
+    [alone] = subset.shards([single_shard("in/00000.tar")])
     assert alone.kept().kept
     with pytest.raises(LedgerError, match=r"have one ledger, .* name each shard once"):
-        subset.shards([named("in/00000.tar"), named("./in/00000.tar")])
+        subset.shards([single_shard("in/00000.tar"), single_shard("./in/00000.tar")])

@@ -11,7 +11,7 @@ from tests.shards.archives import read_tar, write_tar
 from wdsflow import Recipe
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering import pilot_run
-from wdsflow.filtering.pilot_run import explain_plan, measured
+from wdsflow.filtering.pilot_run import explain_plan, measure_pilot
 from wdsflow.shards.urls import expand
 
 
@@ -21,7 +21,7 @@ from wdsflow.shards.urls import expand
 def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, shards, most, samples):
     write_shards(tmp_path / "in", shards=shards, samples=4)
     monkeypatch.setattr(pilot_run, "SAMPLES", most)
-    pilot = measured(
+    pilot = measure_pilot(
         str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0")
     )
     assert pilot.samples == samples
@@ -32,7 +32,7 @@ def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, sha
     }
     assert all(0 < seconds < 60 for seconds in pilot.seconds.values())
     (unique,) = [term for term in pilot.terms if str(term) == "not duplicate"]
-    assert pilot.reaching((unique,)) == 1.0
+    assert pilot.share_reaching((unique,)) == 1.0
 
 
 def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
@@ -44,7 +44,7 @@ def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
         add(scores, url, *given, **more)
 
     monkeypatch.setattr(pilot_run._PilotScores, "add", noted)
-    measured(str(tmp_path / "in"), Recipe(where="width > 1"))
+    measure_pilot(str(tmp_path / "in"), Recipe(where="width > 1"))
     urls = expand([str(tmp_path / "in")], allow_pipe=True).urls
     assert looked_at == [urls[0], urls[2], urls[4], urls[6]]
 
@@ -60,7 +60,7 @@ def test_the_plan_is_shown_with_what_was_measured(tmp_path):
     ]
     assert lines[3].startswith("measured on 4 samples; on average ")
     with pytest.raises(ValueError, match="no predicate to explain"):
-        measured(str(tmp_path / "in"), Recipe())
+        measure_pilot(str(tmp_path / "in"), Recipe())
 
 
 def test_scores_by_models_have_no_numbers_and_make_later_ones_bounds(tmp_path):

@@ -25,10 +25,10 @@ def sample(**sizes: int) -> ViewedSample:
 def test_windows_grow_while_whole_ones_are_quick() -> None:
     size = WindowSize()
     first = size.samples
-    size.took(first - 1, 0.0)
-    size.took(first, 9.0)
+    size.adapt_to(first - 1, 0.0)
+    size.adapt_to(first, 9.0)
     assert size.samples == first
-    size.took(first, 0.0)
+    size.adapt_to(first, 0.0)
     assert size.samples > first
 
 
@@ -38,13 +38,13 @@ def test_a_window_is_full_when_what_it_holds_is_large(field: str, most: int) -> 
     size.samples = 1_000
     window = SampleWindow(FilterPlan(Recipe(where="width > 1")), size)
     count = 0
-    while not window.full:
+    while not window.is_full:
         window.add([sample(**{field: CAPTION})], 0.5)
         count += 1
     assert count <= most
     assert (field == "jpg") is (count == 1_000)
     assert window.seconds == 0.5 * count
-    assert len(window.take()) == count
+    assert len(window.take_all()) == count
     assert window.seconds == 0.0
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
-from wdsflow.pieces.pieces import merge
+from wdsflow.pieces.pieces import merge_ranges
 from wdsflow.shards.samples.tar_damage import is_harmless
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 
@@ -25,7 +25,7 @@ def read(data: bytes) -> tuple[list[TarSample], Samples]:
 def alone(data: bytes, sample: TarSample, found: Samples) -> list[tuple[str, bytes]]:
     """Read the tar that consists of one sample, and of headers that hold for all."""
     parts = b"".join(
-        data[start:end] for start, end in merge([*found.headers, (sample.start, sample.end)])
+        data[start:end] for start, end in merge_ranges([*found.headers, (sample.start, sample.end)])
     )
     with tarfile.open(fileobj=io.BytesIO(parts + bytes(1024))) as tar:
         return [(info.name, tar.extractfile(info).read()) for info in tar]
@@ -225,7 +225,7 @@ def test_zeros_in_the_place_of_members_are_damage_and_no_end_of_an_archive():
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12))
 def test_merged_ranges_cover_the_same_bytes_once(pieces):
     ranges = [(start, start + size) for start, size in pieces]
-    merged = merge(ranges)
+    merged = merge_ranges(ranges)
     assert {at for start, end in merged for at in range(start, end)} == {
         at for start, end in ranges for at in range(start, end)
     }

@@ -31,7 +31,7 @@ def test_counts_and_quantiles_are_those_of_a_sorted_list():
         values = sorted(rng.choice([rng.randrange(9), rng.random()]) for _ in range(count))
         found = column(values, samples=count + 3)
         for least in (-1, *values, 4.5, 99):
-            assert found.kept(least) == sum(value > least for value in values)
+            assert found.count_kept(least) == sum(value > least for value in values)
         for share in (0, 0.05, 0.3, 0.5, 0.95, 1):
             assert found.quantile(share) == values[max(math.ceil(round(share * count, 9)) - 1, 0)]
 
@@ -42,9 +42,9 @@ def test_a_threshold_keeps_about_its_share_and_has_few_digits():
     for share in (0.1, 0.25, 0.5, 0.9):
         least = found.threshold_for(share)
         assert least is not None
-        assert found.kept(least) == round(700 * share)
+        assert found.count_kept(least) == round(700 * share)
         assert len(str(least)) <= 5
-        assert found.equals(share) is None
+        assert found.frequent_value_at(share) is None
     assert found.round_thresholds() == [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
 
 
@@ -69,20 +69,22 @@ def test_thresholds_for_small_values_mirror_those_for_large_ones():
     rng = random.Random(7)
     for count in (2, 5, 40, 200):
         values = [rng.choice([rng.randrange(9), rng.random() * 5]) for _ in range(count)]
-        large, small = column([-value for value in values]), column(values, small=True)
+        large, small = column([-value for value in values]), column(values, keeps_small=True)
         for share in (0.1, 0.3, 0.5, 0.7):
-            tie = large.equals(share)
-            assert small.equals(share) == (None if tie is None else (-tie[0], tie[1]))
+            tie = large.frequent_value_at(share)
+            assert small.frequent_value_at(share) == (None if tie is None else (-tie[0], tie[1]))
             bound, mirrored = small.threshold_for(share), large.threshold_for(share)
             if bound is None or mirrored is None:
                 assert bound is mirrored
                 continue
-            assert small.kept(bound) == sum(value < bound for value in values)
-            assert abs(small.kept(bound) - share * count) == abs(
-                large.kept(mirrored) - share * count
+            assert small.count_kept(bound) == sum(value < bound for value in values)
+            assert abs(small.count_kept(bound) - share * count) == abs(
+                large.count_kept(mirrored) - share * count
             )
-    assert column([1, 2, 3], small=True).predicate(2) == "blur < 2"
-    assert column([n / 100 for n in range(1000)], small=True).round_thresholds() == [*range(1, 10)]
+    assert column([1, 2, 3], keeps_small=True).predicate(2) == "blur < 2"
+    assert column([n / 100 for n in range(1000)], keeps_small=True).round_thresholds() == [
+        *range(1, 10)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_equal_values_keep_thresholds_away_from_a_share(values, share, threshold
     if not values:
         found.samples = 5
     assert found.threshold_for(share) == threshold
-    assert found.equals(share) == equals
+    assert found.frequent_value_at(share) == equals
 
 
 def test_samples_with_a_value_are_those_without_a_reason():
@@ -119,9 +121,9 @@ def test_samples_with_a_value_are_those_without_a_reason():
 def test_twins_whose_neighbours_are_dropped_are_not_counted_as_kept():
     keys, values = ["a", "b", "a", "a", "c", "a"], np.array([3.0, 1, 3, 3, 5, 3])
     found = column(values.tolist())
-    found.twins.append((keys, values))
+    found.shards_with_repeated_keys.append((keys, values))
     # At 2, both that follow the first "a" are quarantined.
-    assert [found.kept(least) for least in (0, 2, 4)] == [
+    assert [found.count_kept(least) for least in (0, 2, 4)] == [
         6,
         3,
         1,

@@ -135,7 +135,7 @@ def test_workers_change_no_byte(pairs, clip, tmp_path):
 def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
     from wdsflow.stages.scores.comparing.centroids import centroids_of
     from wdsflow.stages.scores.comparing.similar_vectors import duplicates
-    from wdsflow.stages.scores.comparing.vector_file import VectorFile, packed
+    from wdsflow.stages.scores.comparing.vector_file import VectorFile, pack_vectors
 
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(30, 16))
@@ -145,7 +145,7 @@ def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
     vectors[6000:6050] = vectors[:50]
     order = rng.permutation(len(vectors)).tolist()
     file = VectorFile(
-        tmp_path / "vectors", ((0, number, packed([vectors[number]])) for number in order)
+        tmp_path / "vectors", ((0, number, pack_vectors([vectors[number]])) for number in order)
     )
     assert len(centroids_of(file, 1 << 28)) == 109
     assert len(centroids_of(file, 1 << 13)) == 42

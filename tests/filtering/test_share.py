@@ -11,7 +11,7 @@ import pytest
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards
-from wdsflow.filtering.passes.pass_engine import BASE, share_memory
+from wdsflow.filtering.passes.pass_engine import BASE, worker_count
 
 pytestmark = pytest.mark.usefixtures("new_interpreters")
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 @pytest.mark.parametrize("memory", [600 * MIB, 1024 * MIB, 4096 * MIB])
 def test_all_processes_fit_into_the_memory(workers, memory):
     image = 200 * MIB
-    count = share_memory(memory, workers, 100, image)
+    count = worker_count(memory, workers, 100, image)
     assert count <= workers
     assert (BASE if count else 0) + max(count, 1) * (BASE + image) <= memory
     if count < workers:
@@ -31,7 +31,7 @@ def test_all_processes_fit_into_the_memory(workers, memory):
 
 def test_too_little_memory_is_told_with_what_is_needed():
     with pytest.raises(ValueError, match="need 520 MiB; --image-memory lowers that"):
-        share_memory(400 * MIB, 4, 10, 200 * MIB)
+        worker_count(400 * MIB, 4, 10, 200 * MIB)
 
 
 @pytest.mark.deep

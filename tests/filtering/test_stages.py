@@ -12,7 +12,12 @@ from tests.filtering.shards import digests, picture
 from tests.shards.archives import read_tar, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
+from wdsflow.filtering.recipe.recipe_file import (
+    RecipeError,
+    merged_recipe,
+    recipe_schema,
+    recipe_yaml,
+)
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
 
@@ -216,9 +221,9 @@ def test_a_printed_recipe_reads_back_and_fits_the_schema(tmp_path: Path, stages)
     import yaml
 
     recipe = Recipe(where="min_side > 1", stages=stages)
-    (tmp_path / "r.yaml").write_text(printed(recipe))
-    assert merged(tmp_path / "r.yaml", {}) == recipe
-    jsonschema.validate(yaml.safe_load(printed(recipe)), json.loads(schema()))
+    (tmp_path / "r.yaml").write_text(recipe_yaml(recipe))
+    assert merged_recipe(tmp_path / "r.yaml", {}) == recipe
+    jsonschema.validate(yaml.safe_load(recipe_yaml(recipe)), json.loads(recipe_schema()))
 
 
 def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
@@ -226,10 +231,14 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
     import yaml
 
     (tmp_path / "r.yaml").write_text('stages: [{rename: {image: "jpg;png"}}, {clean_text: {}}]\n')
-    assert merged(tmp_path / "r.yaml", {}).stages == RECIPES[0]
-    jsonschema.validate(yaml.safe_load((tmp_path / "r.yaml").read_text()), json.loads(schema()))
+    assert merged_recipe(tmp_path / "r.yaml", {}).stages == RECIPES[0]
+    jsonschema.validate(
+        yaml.safe_load((tmp_path / "r.yaml").read_text()), json.loads(recipe_schema())
+    )
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"stages": [{"clean_text": {"fild": "txt"}}]}, json.loads(schema()))
+        jsonschema.validate(
+            {"stages": [{"clean_text": {"fild": "txt"}}]}, json.loads(recipe_schema())
+        )
 
 
 @pytest.mark.parametrize(
@@ -257,7 +266,7 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
 def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, stages, message):
     (tmp_path / "r.yaml").write_text(f'where: "min_side > 1"\nstages: {stages}\n')
     with pytest.raises(RecipeError) as caught:
-        merged(tmp_path / "r.yaml", {})
+        merged_recipe(tmp_path / "r.yaml", {})
     assert message in str(caught.value)
 
 
@@ -328,7 +337,7 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
 def test_a_mistake_in_a_recipe_is_told_with_its_own_line(tmp_path: Path, text, message):
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(RecipeError) as caught:
-        merged(tmp_path / "r.yaml", {})
+        merged_recipe(tmp_path / "r.yaml", {})
     assert message in str(caught.value)
 
 
@@ -339,12 +348,12 @@ def test_what_is_no_score_is_not_taken_for_one(text):
     with pytest.raises(
         ValueError, match=r"is not the name of a score|takes a condition|the predicate ends"
     ):
-        measure_shards("0.tar", "out", merged(None, {"scores": [text]}), HERE)
+        measure_shards("0.tar", "out", merged_recipe(None, {"scores": [text]}), HERE)
 
 
 def test_commas_in_the_settings_of_a_score_do_not_part_it():
     asked = ['blur, zero_shot(labels="a, b;c"),near_duplicate(distance=4) ,']
-    assert merged(None, {"scores": asked}).scores == (
+    assert merged_recipe(None, {"scores": asked}).scores == (
         "blur",
         'zero_shot(labels="a, b;c")',
         "near_duplicate(distance=4)",

@@ -9,7 +9,12 @@ from pathlib import Path
 import jsonschema
 
 from tests.golden_file import check_text
-from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
+from wdsflow.filtering.recipe.recipe_file import (
+    RecipeError,
+    merged_recipe,
+    recipe_schema,
+    recipe_yaml,
+)
 from wdsflow.filtering.recipe.recipe_stages import schema_of_stages
 
 GOLDEN = Path(__file__).parent / "recipes.txt"
@@ -42,7 +47,7 @@ FLAGS: list[dict[str, object]] = [
 def said(path: Path | None, flags: dict[str, object]) -> str:
     """What a recipe sets, or the error about it."""
     try:
-        recipe, plain = merged(path, flags), merged(None, {}).to_dict()
+        recipe, plain = merged_recipe(path, flags), merged_recipe(None, {}).to_dict()
     except ValueError as error:
         return f"{type(error).__name__}: {error}".replace(str(path), path.name if path else "")
     return json.dumps(
@@ -68,7 +73,7 @@ def test_flags_come_before_files(tmp_path):
 
 
 def test_a_recipe_is_printed_so_and_read_back(tmp_path):
-    recipe = merged(
+    recipe = merged_recipe(
         None,
         {
             "where": "width > 1",
@@ -78,9 +83,9 @@ def test_a_recipe_is_printed_so_and_read_back(tmp_path):
         },
     )
     path = tmp_path / "a.yaml"
-    path.write_text(printed(recipe), encoding="utf-8")
-    assert merged(path, {}) == recipe
-    check_text(GOLDEN, "printed", printed(recipe))
+    path.write_text(recipe_yaml(recipe), encoding="utf-8")
+    assert merged_recipe(path, {}) == recipe
+    check_text(GOLDEN, "printed", recipe_yaml(recipe))
 
 
 def test_a_file_that_is_no_recipe_is_refused(tmp_path):
@@ -137,4 +142,6 @@ def test_the_schema_takes_a_stage_by_its_name_or_with_its_settings():
             assert not fits, text
         else:
             assert fits, text
-    assert json.loads(schema())["properties"]["stages"]["items"] == schema_of_stages()["items"]
+    assert (
+        json.loads(recipe_schema())["properties"]["stages"]["items"] == schema_of_stages()["items"]
+    )

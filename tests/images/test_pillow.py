@@ -4,7 +4,7 @@ import warnings
 
 from PIL import Image, ImageFile
 
-from wdsflow.images.pillow import MAX_IMAGE_PIXELS, quiet, silent_stderr
+from wdsflow.images.pillow import MAX_IMAGE_PIXELS, quiet_pillow, silent_stderr
 
 
 class Inside:
@@ -31,7 +31,7 @@ def test_switches_are_put_back_by_the_last_thread_that_leaves(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5)
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     for first_leaves in (True, False):
-        one, other = Inside(quiet()), Inside(quiet())
+        one, other = Inside(quiet_pillow()), Inside(quiet_pillow())
         (one if first_leaves else other).leave()
         assert (Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES) == (
             MAX_IMAGE_PIXELS,
@@ -43,9 +43,9 @@ def test_switches_are_put_back_by_the_last_thread_that_leaves(monkeypatch):
 
 def test_threads_leave_the_programs_warning_filters_alone():
     before = list(warnings.filters)
-    one = Inside(quiet())
+    one = Inside(quiet_pillow())
     assert warnings.filters == before
-    with quiet():
+    with quiet_pillow():
         warnings.warn("not to be heard", stacklevel=1)
         one.leave()
         assert warnings.filters != before

@@ -16,7 +16,7 @@ from wdsflow.models.device_process import DeviceProcess
 from wdsflow.models.process_files import ended_marker, pending_call_count
 from wdsflow.models.remote_models import RemoteModels
 from wdsflow.shards.scratch import make_scratch, remove_scratch
-from wdsflow.stages.scores.model.pictures.picture_batch import joined
+from wdsflow.stages.scores.model.pictures.picture_batch import stacked_pictures
 
 KEY = b"k" * 32
 
@@ -97,7 +97,7 @@ def test_a_process_that_is_starting_has_nothing_to_do_and_one_that_is_gone_gets_
 
 def test_pictures_in_one_piece_of_memory_are_not_copied():
     whole = np.arange(4 * 3 * 5 * 7, dtype=np.uint8).reshape(4, 3, 5, 7)
-    one = joined(list(whole))
+    one = stacked_pictures(list(whole))
     assert one is not None
     assert np.shares_memory(one, whole)
     for pictures in (
@@ -106,13 +106,13 @@ def test_pictures_in_one_piece_of_memory_are_not_copied():
         [whole[0], whole[1].copy()],
         [whole[3]],
     ):
-        found = joined(pictures)
+        found = stacked_pictures(pictures)
         assert found is not None
         assert (found == np.stack(pictures)).all()
-    assert joined([]) is None
-    assert joined(["a", "b"]) is None
-    assert joined([whole[0], whole[0, :, :4]]) is None
-    assert joined([np.zeros(3, np.int32)] * 2) is None
+    assert stacked_pictures([]) is None
+    assert stacked_pictures(["a", "b"]) is None
+    assert stacked_pictures([whole[0], whole[0, :, :4]]) is None
+    assert stacked_pictures([np.zeros(3, np.int32)] * 2) is None
 
 
 def listing(folder: Path, *rows: str) -> None:

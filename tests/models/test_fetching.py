@@ -28,9 +28,9 @@ SCORES = {
 
 def test_a_model_of_the_hub_is_fetched_and_one_in_a_folder_is_not(tmp_path):
     (model,) = CaptionPerplexity(model="org/name@v1").models()
-    assert model.fetched() == ModelSource("org/name", "v1", "model='./FOLDER'")
+    assert model.download_source() == ModelSource("org/name", "v1", "model='./FOLDER'")
     (model,) = CaptionPerplexity(model=str(tmp_path)).models()
-    assert model.fetched() is None
+    assert model.download_source() is None
 
 
 @pytest.mark.deep

@@ -157,7 +157,8 @@ def test_what_a_process_did_before_its_device_was_lost_is_kept_and_the_suspects_
 
 def test_a_device_that_is_lost_at_nothing_ends_the_call(address: str) -> None:
     assert (
-        mapped(address, ["a"], [Begun(), PoisonedError("lost", {})])[0] == f"{MODEL.called()}: lost"
+        mapped(address, ["a"], [Begun(), PoisonedError("lost", {})])[0]
+        == f"{MODEL.display_name()}: lost"
     )
 
 

@@ -196,6 +196,6 @@ def test_a_custom_score_of_pairs_gets_the_first_image_with_each_caption():
     (model,) = score.models()
     assert score.value(view, model.run(model.load("cpu"), items)) == [30.1, 30.2]
     assert [model.cost(item) for item in items] == [30 * 20 + 3, 30 * 20 + 9]
-    assert model.called() == "width_and_words"
+    assert model.display_name() == "width_and_words"
     assert model.identity() == score.identity()
     assert score.identity()["revision"] == 7

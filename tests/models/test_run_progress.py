@@ -196,12 +196,12 @@ def test_shards_of_which_only_the_end_is_seen_count_from_the_begin(tmp_path: Pat
     for unseen in ([], None):
         engine.seen = unseen
         watch = RunWatch(engine, tasks, "writing", ())
-        assert watch.look().samples == 0
+        assert watch.progress().samples == 0
         time.sleep(0.2)
         watch.add(tasks[0], 0)
-        assert watch.look().share == 0.25
+        assert watch.progress().share == 0.25
         watch.add(tasks[1], 50)
-        so_far = watch.look()
+        so_far = watch.progress()
         assert (so_far.samples, so_far.share, so_far.done, so_far.shards) == (50, 0.5, 2, 4)
         assert 0.2 <= so_far.measured <= so_far.scoring <= so_far.elapsed < 5
 

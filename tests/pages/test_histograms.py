@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from wdsflow.filtering.page.edges import codes_of, edges_of
-from wdsflow.pages.histograms import chart, number, round_step
+from wdsflow.pages.histograms import chart, number_label, round_step
 from wdsflow.text.words import number_text, roundest_after
 
 numbers = st.floats(-1e6, 1e6) | st.integers(-1000, 1000).map(float)
@@ -178,7 +178,8 @@ def test_a_step_is_1_2_or_5_times_a_power_of_ten(least, whole, step):
 
 def test_numbers_are_shown_with_four_digits_or_whole():
     shown = [
-        number(value) for value in (0.0, 1234567.0, 0.123456, 12345.5, 1e15, 999e12, math.inf, -2.0)
+        number_label(value)
+        for value in (0.0, 1234567.0, 0.123456, 12345.5, 1e15, 999e12, math.inf, -2.0)
     ]
     assert shown == [
         "0",

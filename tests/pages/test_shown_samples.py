@@ -10,7 +10,7 @@ from PIL import Image
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from wdsflow.pages.page_samples import image_field, samples_around, samples_at, samples_of
-from wdsflow.pages.sample_views import SampleView, view
+from wdsflow.pages.sample_views import SampleView, sample_view
 from wdsflow.pages.thumbnails import thumbnail
 from wdsflow.shards.shard import Shard
 
@@ -46,7 +46,7 @@ def test_samples_are_neighbours_of_one_key_and_no_two_of_one_field(shard: Shard)
 
 
 def test_a_view_has_picture_or_trouble_and_texts_of_500_characters(shard: Shard) -> None:
-    first, html, empty, label, last = map(view, samples_of(shard))
+    first, html, empty, label, last = map(sample_view, samples_of(shard))
     assert first.image.startswith("data:image/webp;base64,")
     assert first == SampleView("a", first.image, "", "300 x 200", "x" * 500, '{"a": 1}')
     assert html == SampleView("b", "", html.trouble, "", "y" * 500 + "…", "")

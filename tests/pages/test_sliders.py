@@ -19,7 +19,7 @@ from wdsflow.filtering.page.choices import choice
 from wdsflow.filtering.page.edges import codes_of, edges_of
 from wdsflow.filtering.page.near_samples import near_samples
 from wdsflow.filtering.page.predicate_parts import Limit, PredicateParts, parts_of
-from wdsflow.filtering.page.row_results import results_of, twins_of
+from wdsflow.filtering.page.row_results import repeated_keys_of, results_of
 from wdsflow.filtering.page.sliders import SliderPicture, for_script, slider
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
@@ -227,15 +227,15 @@ def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
         row(5, "c"),
     ]
     second = [row(0, "c"), row(1, "d"), row(2, "d")]
-    assert twins_of([SampleTable(first), SampleTable(second)]) == [
+    assert repeated_keys_of([SampleTable(first), SampleTable(second)]) == [
         [0, 1, 0],
         [1, 1, 1],
         [3, 1, 0],
         [6, 5, 0],
         [7, 5, 1],
     ]
-    assert twins_of([SampleTable([row(0, "a"), row(2, "a")])]) == [[0, 1, 0], [1, 1, 0]]
-    assert twins_of([]) == []
+    assert repeated_keys_of([SampleTable([row(0, "a"), row(2, "a")])]) == [[0, 1, 0], [1, 1, 0]]
+    assert repeated_keys_of([]) == []
 
 
 def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown():

@@ -27,7 +27,7 @@ def test_all_bytes_arrive_in_order(tmp_path: Path) -> None:
     sink = Sink(file, path)
     for start in range(0, len(data), 700_001):
         sink.add(data[start : start + 700_001])
-    sink.end()
+    sink.write_rest()
     os.close(file)
     assert path.read_bytes() == data
     assert sink.size == len(data)
@@ -43,7 +43,7 @@ def test_an_error_of_the_disk_is_raised_by_every_further_call(tmp_path: Path) ->
         with pytest.raises(BrokenPipeError, match=r"Broken pipe.*a'"):
             sink.add(bytes(STEP))
     with pytest.raises(BrokenPipeError):
-        sink.end()
+        sink.write_rest()
     os.close(writer)
     assert not _writers()
 
@@ -87,7 +87,7 @@ def test_full_buffers_pass_by_the_page_cache_and_the_rest_does_not(tmp_path: Pat
     assert not _direct(file)
     sink.add(b"xy")
     assert _direct(file)
-    sink.end()  # one byte, which no disk takes directly
+    sink.write_rest()  # one byte, which no disk takes directly
     assert not _direct(file)
     os.close(file)
     assert path.read_bytes() == bytes(STEP - 1) + b"xy"

@@ -11,7 +11,7 @@ from wdsflow.pieces.pieces import END, address
 from wdsflow.pieces.tar_view import TarView
 from wdsflow.pieces.view_source import view_of
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.source.base import Piece, Source, SourceChangedError, named
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, single_shard
 from wdsflow.shards.source.opening import open_source
 
 
@@ -38,7 +38,7 @@ def test_a_thousand_random_ranges_of_random_views_have_the_bytes_of_the_written_
     (tmp_path / "in").write_bytes(data)
     for _ in range(50):
         chosen = pieces(draw, len(data))
-        with open_source(named(str(tmp_path / "in"))) as source:
+        with open_source(single_shard(str(tmp_path / "in"))) as source:
             size = write_pieces(tmp_path / "out", source, chosen)
             written = (tmp_path / "out").read_bytes()
             view = view_of(source, chosen)
@@ -58,7 +58,7 @@ def test_ranges_of_several_files_are_written_in_order_while_few_stay_open(tmp_pa
 
     def one(number: int) -> Source:
         opened.append(number)
-        return open_source(named(str(tmp_path / f"{number}.in")))
+        return open_source(single_shard(str(tmp_path / f"{number}.in")))
 
     chosen: list[Piece] = []
     expected = b""
@@ -80,7 +80,7 @@ def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_ref
 ):
     path = write_tar(tmp_path / "a.tar", [("1.txt", b"x" * 700)])
     path.write_bytes(data := path.read_bytes()[: 512 + 700])
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         view = view_of(source, [(0, 1536)])
         assert view.read_at(0, 1 << 20) == data + bytes(324) + END
         assert write_pieces(tmp_path / "out.tar", source, [(0, 1536)]) == 1536 + 1024
@@ -94,5 +94,12 @@ def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_ref
 
 def test_a_view_knows_where_its_bytes_are_in_the_source():
     view = TarView([b"new", (100, 110), (300, 320), b"end"])
-    assert [view.real(at) for at in (3, 12, 13, 32, 33, 36)] == [100, 109, 300, 319, 320, 320]
-    assert (TarView([b"x"]).real(0), TarView([]).real(0)) == (0, 0)
+    assert [view.source_offset(at) for at in (3, 12, 13, 32, 33, 36)] == [
+        100,
+        109,
+        300,
+        319,
+        320,
+        320,
+    ]
+    assert (TarView([b"x"]).source_offset(0), TarView([]).source_offset(0)) == (0, 0)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar
-from wdsflow.pieces.tar_members import header, member, moved
+from wdsflow.pieces.tar_members import header, member, moved_member
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.atomic import remove_stale
-from wdsflow.shards.source.base import Piece, Source, SourceChangedError, named
+from wdsflow.shards.atomic import remove_stale_files
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, single_shard
 from wdsflow.shards.source.opening import open_source
 
 LONG = "d" * 90 + "/" + "n" * 90 + ".jpg"
@@ -84,8 +84,8 @@ def test_any_name_and_size_come_back(name: str, size: int):
 def test_ranges_are_copied_byte_for_byte(tmp_path: Path, size: int, local: bool):
     data = os.urandom(size + 100)
     (tmp_path / "source").write_bytes(data)
-    with open_source(named(str(tmp_path / "source"))) as source:
-        pieces = [*moved("a.bin", 50, size), *moved("b.bin", 0, 40)]
+    with open_source(single_shard(str(tmp_path / "source"))) as source:
+        pieces = [*moved_member("a.bin", 50, size), *moved_member("b.bin", 0, 40)]
         write_pieces(tmp_path / "0.tar", source if local else Far(data), pieces)
     assert read_tar(tmp_path / "0.tar") == [("a.bin", data[50 : 50 + size]), ("b.bin", data[:40])]
 
@@ -104,15 +104,17 @@ class Far(Source):
 @pytest.mark.parametrize("local", [True, False])
 def test_a_source_that_ends_early_leaves_nothing_behind(tmp_path: Path, size: int, local: bool):
     (tmp_path / "source").write_bytes(b"x" * 500)
-    with open_source(named(str(tmp_path / "source"))) as source:
+    with open_source(single_shard(str(tmp_path / "source"))) as source:
         far = Far(b"x" * 500)
         with pytest.raises(
             SourceChangedError, match=rf"read: it ends at byte 500, {size - 500:,} too early$"
         ):
-            write_pieces(tmp_path / "0.tar", source if local else far, moved("a.bin", 0, size))
+            write_pieces(
+                tmp_path / "0.tar", source if local else far, moved_member("a.bin", 0, size)
+            )
     assert os.listdir(tmp_path) == ["source"]
     with pytest.raises(SourceChangedError, match=r"read: it ends at byte 500, 3 too early$"):
-        far.exactly(490, 13)
+        far.read_exactly(490, 13)
 
 
 def test_an_existing_file_stays_until_the_new_one_is_whole(tmp_path: Path):
@@ -187,11 +189,11 @@ write_pieces(Path({str(tmp_path / "0.tar")!r}), Source(), pieces())
         assert process.stdout.readline() == b"ready\n"
         [left] = os.listdir(tmp_path)
         assert left.endswith(".tmp")
-        assert remove_stale(tmp_path) == 0  # its run is alive
+        assert remove_stale_files(tmp_path) == 0  # its run is alive
         process.send_signal(signal.SIGKILL)
         process.wait()
     (tmp_path / "mine.download.tmp").touch()
-    while not remove_stale(tmp_path):  # the lock goes a moment after the process
+    while not remove_stale_files(tmp_path):  # the lock goes a moment after the process
         time.sleep(0.05)
     assert os.listdir(tmp_path) == ["mine.download.tmp"]
 

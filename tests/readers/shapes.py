@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wdsflow.readers import Reader
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.judge import judge
 
@@ -52,7 +52,7 @@ def shard(samples: Sequence[str], stop: Stop | None = None, url: str = "a.tar") 
         for item in inner
     )
     return ShardEvidence(
-        named(url),
+        single_shard(url),
         samples=len(runs),
         stop=stop or Stop(),
         runs=Runs(runs[0] if runs else None, counted, runs[-1] if len(runs) > 1 else None),

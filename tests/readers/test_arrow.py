@@ -17,7 +17,7 @@ import zstandard
 from tests.conformance.predict import predict, scan_all
 from tests.shards.archives import JPEG, tar_bytes
 from wdsflow.readers import READERS, Options, scan_options
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 pa = pytest.importorskip("pyarrow")
 
@@ -83,7 +83,9 @@ def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
         )
         path.write_bytes(hurt(r, kind))
         predicted = predict(
-            scan_all([str(path)], scan_options("names", [reader], list(map(named, [str(path)])))),
+            scan_all(
+                [str(path)], scan_options("names", [reader], list(map(single_shard, [str(path)])))
+            ),
             reader,
         )
         funnel = predicted.verdict.funnel

@@ -15,7 +15,7 @@ from wdsflow.readers.datasets import _first_shapes
 from wdsflow.scan.content.fitting import InferredColumns
 from wdsflow.scan.evidence import FieldCount, ShardEvidence, Tally
 from wdsflow.scan.shapes import Part
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 
 CUT = Stop("error")
@@ -75,7 +75,7 @@ def test_the_first_five_samples_of_datasets_must_agree(
 
 
 def test_datasets_raises_at_once_for_a_shard_that_is_missing_anywhere() -> None:
-    missing = ShardEvidence(named("b.tar"), error="missing", stop=Stop("unreadable"))
+    missing = ShardEvidence(single_shard("b.tar"), error="missing", stop=Stop("unreadable"))
 
     assert verdict(Datasets(), shard(["jpg txt"]), missing) == ("crashes", 0, ["unreadable-shard"])
     assert Datasets().crash_at_start([shard(["jpg txt"]), missing]) == Fate(

@@ -14,7 +14,7 @@ from wdsflow import check
 from wdsflow.readers import Datasets, DatasetsTables, scan_options
 from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.scan.evidence import Tally
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate import Verdict
 
@@ -121,10 +121,12 @@ def test_only_this_reader_has_every_value_tried_with_arrow(tmp_path: Path) -> No
     (tmp_path / "0.tar").write_bytes(tar(pairs(3, json=b'{"n": 1}')))
     url = str(tmp_path / "0.tar")
 
-    assert scan_options("full", [Datasets()], list(map(named, [url]))).columns == first_columns(
-        named(url)
-    )
-    assert not first_columns(named(url)).types
+    assert scan_options(
+        "full", [Datasets()], list(map(single_shard, [url]))
+    ).columns == first_columns(single_shard(url))
+    assert not first_columns(single_shard(url)).types
     assert list(
-        scan_options("full", [Datasets(), DatasetsTables()], list(map(named, [url]))).columns.types
+        scan_options(
+            "full", [Datasets(), DatasetsTables()], list(map(single_shard, [url]))
+        ).columns.types
     ) == ["json"]  # type: ignore[union-attr]

@@ -28,7 +28,7 @@ from wdsflow.readers.shared_keys import (
 from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.shapes import Run, Runs
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate import Verdict
@@ -90,7 +90,7 @@ def judged(*shards: ShardEvidence) -> Verdict:
 
 def spanned(keys: range, folder: str = "") -> ShardEvidence:
     return ShardEvidence(
-        named(f"{folder}{keys[0]}.tar"),
+        single_shard(f"{folder}{keys[0]}.tar"),
         key_sketch=tuple(keys)[:64],
         key_span=(f"{keys[0]:05d}", f"{keys[-1]:05d}"),
     )
@@ -117,7 +117,7 @@ def test_shards_share_keys_or_not_or_it_is_not_known() -> None:
 
 def hashed(number: int, hashes: range, junk: range = range(0)) -> ShardEvidence:
     return ShardEvidence(
-        named(f"d/{number}.tar"), key_sketch=tuple(hashes), junk_sketch=tuple(junk)
+        single_shard(f"d/{number}.tar"), key_sketch=tuple(hashes), junk_sketch=tuple(junk)
     )
 
 
@@ -145,7 +145,7 @@ def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None
 
 def ended(head: str, tail: str | None) -> ShardEvidence:
     runs = Runs(Run(head, 0, ()), (), None if tail is None else Run(tail, 512, ()))
-    return ShardEvidence(named(f"{head}{tail}.tar"), runs=runs)
+    return ShardEvidence(single_shard(f"{head}{tail}.tar"), runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -164,17 +164,19 @@ def test_shards_meet_where_one_ends_with_the_key_with_which_another_begins(
     shards: list[tuple[str, str | None]], number: int
 ) -> None:
     assert (
-        continued_shards([*(ended(*each) for each in shards), ShardEvidence(named("empty.tar"))])
+        continued_shards(
+            [*(ended(*each) for each in shards), ShardEvidence(single_shard("empty.tar"))]
+        )
         == number
     )
 
 
 def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
-    assert repeated_key(ShardEvidence(named("a.tar"))) is None
+    assert repeated_key(ShardEvidence(single_shard("a.tar"))) is None
     assert (
         repeated_key(
             ShardEvidence(
-                named("a.tar"),
+                single_shard("a.tar"),
                 tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")},
             )
         )
@@ -183,7 +185,7 @@ def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
     assert (
         repeated_key(
             ShardEvidence(
-                named("a.tar"),
+                single_shard("a.tar"),
                 tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")},
             )
         )
@@ -292,7 +294,7 @@ def test_the_index_has_the_samples_that_the_reader_finds(times: int, tmp_path: P
     for seed in range(12 * times):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        found = [scan_shard(named(url)) for url in make_set(seed, folder, apart=True).urls]
+        found = [scan_shard(single_shard(url)) for url in make_set(seed, folder, apart=True).urls]
         try:
             expected = has_index(folder)
         except NoShards:

@@ -9,7 +9,7 @@ import pytest
 from tests.validate.rules.build import Members, jpeg, pairs, tar, words
 from wdsflow import check
 from wdsflow.readers.datasets_columns import first_columns
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate import Verdict
 
 
@@ -106,7 +106,7 @@ def test_only_the_first_samples_are_read_for_the_columns(tmp_path: Path) -> None
     rest = [("9.json", words({"b": 1})), ("__meta__.json", b"{}"), (".hidden.json", b"{}")]
     shard.write_bytes(tar([*rest[1:], *pairs(5, json=words({"a": 1})), *rest]))
 
-    columns = first_columns(named(str(shard)))
+    columns = first_columns(single_shard(str(shard)))
 
     assert columns.kinds["json"].names == ("a",)
-    assert first_columns(named(str(tmp_path / "missing.tar"))).unknown
+    assert first_columns(single_shard(str(tmp_path / "missing.tar"))).unknown

@@ -22,7 +22,7 @@ from wdsflow.readers.open_clip.versions import (
     worker_share,
 )
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 
 OLD = OpenClip33()
@@ -166,7 +166,7 @@ def names(workers: list[list[ShardEvidence]]) -> list[str]:
 
 
 def test_the_order_of_shards_depends_on_seed_plus_epoch() -> None:
-    shards = [ShardEvidence(named(letter)) for letter in "abcdefgh"]
+    shards = [ShardEvidence(single_shard(letter)) for letter in "abcdefgh"]
 
     def order(**options: int) -> list[str]:
         return names(OpenClip33(Options(**options)).order(shards))  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def test_ranks_take_turns_and_then_workers() -> None:
 
 
 def test_resampling_is_judged_on_one_pass_over_all_shards() -> None:
-    shards = [ShardEvidence(named(letter)) for letter in "abc"]
+    shards = [ShardEvidence(single_shard(letter)) for letter in "abc"]
 
     assert names(OpenClip33(Options(resampled=True, workers=2)).order(shards)) == ["abc"]
 
@@ -201,7 +201,7 @@ def test_a_small_buffer_keeps_late_shards_late() -> None:
 def test_the_new_pipeline_reads_buffer_sizes_from_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shards = [ShardEvidence(named(letter)) for letter in "abcdefgh"]
+    shards = [ShardEvidence(single_shard(letter)) for letter in "abcdefgh"]
     usual = names(new().order(shards))
     monkeypatch.setenv("OPENCLIP_WDS_SHARD_SHUFFLE_SIZE", "1")
     monkeypatch.setenv("OPENCLIP_WDS_SHARD_SHUFFLE_INITIAL", "1")

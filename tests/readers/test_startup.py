@@ -11,7 +11,7 @@ from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.readers.open_clip.startup import simulate_start
 from wdsflow.readers.open_clip.url_expansion import openclip_urls
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 SHARDS = 4
 
@@ -167,7 +167,7 @@ def test_a_crash_says_what_it_is_about_whatever_shards_are_called(tmp_path, chan
     found = simulate_start(
         command,
         [str(shard)],
-        read_sidecars([str(shard)], Evidence("names", [ShardEvidence(named(str(shard)))])),
+        read_sidecars([str(shard)], Evidence("names", [ShardEvidence(single_shard(str(shard)))])),
     )
     assert found.crash is not None
     assert found.crash_kind == kind

@@ -20,7 +20,7 @@ HERE = {  # a name that only this room uses -> where else, and why
         "wdsflow.filtering.run_record",  # workers on other machines
         "wdsflow.joining.index.index_cache",  # folders of one index
     },
-    "wdsflow.shards.atomic.remove_stale": {  # folders of one file
+    "wdsflow.shards.atomic.remove_stale_files": {  # folders of one file
         "wdsflow.indexing.energon_database",
         "wdsflow.filtering.export.export",
         "wdsflow.shards.cache.plan",

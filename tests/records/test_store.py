@@ -27,7 +27,7 @@ from wdsflow.records.object_store import store_lock
 from wdsflow.records.object_store.store import Store
 from wdsflow.records.object_store.store_lock import StoreLock
 from wdsflow.records.object_store.store_objects import StoreError
-from wdsflow.records.process_identity import start_of
+from wdsflow.records.process_identity import start_identity
 from wdsflow.records.working_folder import working_folder
 from wdsflow.repair import OtherOptions
 from wdsflow.reshaping.reshard import reshard_shards
@@ -204,7 +204,9 @@ def test_a_stub_never_replaces_an_object(memory, tmp_path):
         (tmp_path / "a.tar").rename(tmp_path / "b.tar")
         (tmp_path / "a.tar").symlink_to(tmp_path / "b.tar")
         with pytest.raises(RuntimeError, match="only the stub"):
-            store.put(tmp_path / ".wdsflow" / "x.jsonl", "b.tar", b"{}\n", [tmp_path / "b.tar"])
+            store.upload_output(
+                tmp_path / ".wdsflow" / "x.jsonl", "b.tar", b"{}\n", [tmp_path / "b.tar"]
+            )
         (tmp_path / "a.tar").unlink()
     assert objects(memory) == {"b.tar": b"a" * 100_000}
 
@@ -214,7 +216,7 @@ def test_an_uploaded_shard_takes_up_hardly_any_disk_and_is_the_same_to_the_recor
         path = tmp_path / "a.tar"
         path.write_bytes(os.urandom(4 << 20))
         before = fingerprint(str(path))
-        store.put(tmp_path / ".wdsflow" / "x.jsonl", "a.tar", b"{}\n", [path])
+        store.upload_output(tmp_path / ".wdsflow" / "x.jsonl", "a.tar", b"{}\n", [path])
         assert os.stat(path).st_blocks * 512 <= 128 << 10
         assert fingerprint(str(path)) == before
         assert fingerprint(str(path))["size"] == 4 << 20
@@ -264,7 +266,7 @@ def test_the_lock_of_a_killed_process_of_this_machine_is_taken_over_at_once(memo
     process.stdout.readline()
     locked(memory).close(remove=False)
     found = json.loads(memory.cat_file("/lock"))
-    found |= {"pid": process.pid, "process": start_of(process.pid), "token": "other"}
+    found |= {"pid": process.pid, "process": start_identity(process.pid), "token": "other"}
     memory.pipe_file("/lock", json.dumps(found).encode())
     with pytest.raises(Busy):
         locked(memory)

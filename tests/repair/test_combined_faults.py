@@ -20,7 +20,7 @@ from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate import Verdict
 from wdsflow.validate.verdicts.judge import judge
 
@@ -170,7 +170,7 @@ def check_for_all(seed: int, folder: Path) -> None:
 
 def verdicts(urls: list[str]) -> dict[str, Verdict]:
     readers = [reader(Options()) for reader in READERS.values()]
-    shards = [named(url) for url in urls]
+    shards = [single_shard(url) for url in urls]
     evidence = Evidence("full", scan_shards(shards, scan_options("full", readers, shards), jobs=1))
     return {reader.name: judge(evidence, reader) for reader in readers}
 

@@ -18,7 +18,7 @@ from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.verdicts.judge import judge
 
 # These read field names as they are spelled, and expect the fields of the first samples in all: JPG
@@ -110,7 +110,7 @@ def mixed(samples: list[list[Entry]], rng: random.Random) -> list[Entry]:
 
 def usable(urls: list[str]) -> dict[str, int]:
     readers = [reader(Options()) for reader in READERS.values()]
-    shards = [named(url) for url in urls]
+    shards = [single_shard(url) for url in urls]
     options = scan_options("full", readers, shards)
     evidence = Evidence("full", scan_shards(shards, options, jobs=1), [])
     return {reader.name: judge(evidence, reader).usable for reader in readers}

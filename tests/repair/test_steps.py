@@ -17,7 +17,7 @@ from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.repair.repair_plan import make_plan
 from wdsflow.scan.content.caption_encoding import EncodingGuess
 from wdsflow.shards.caption_field import CaptionField
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 EVERYTHING = make_plan(
     pair_names=True,
@@ -46,7 +46,7 @@ def repaired(
     """
     write_tar(tmp_path / "0.tar", entries)
     plan = RepairOptions(**options).steps()
-    with Preview(named(str(tmp_path / "0.tar")), UNMOVED, plan) as preview:
+    with Preview(single_shard(str(tmp_path / "0.tar")), UNMOVED, plan) as preview:
         shown = [(name, preview.read(field, 0, size)) for name, field, size in preview.members()]
     report = repair_shards(str(tmp_path / "0.tar"), tmp_path / "out", restart=True, **options)
     written = read_tar(tmp_path / "out/0.tar")
@@ -262,7 +262,7 @@ def test_a_packed_shard_is_previewed_and_nothing_is_left_of_it(tmp_path: Path, m
         gzip.compress(tar_bytes([("1.jfif", b"1"), ("1.txt", b"a")]))
     )
     with Preview(
-        named(str(tmp_path / "0.tar.gz")), UNMOVED, RepairPlan(rename=(("jfif", "jpg"),))
+        single_shard(str(tmp_path / "0.tar.gz")), UNMOVED, RepairPlan(rename=(("jfif", "jpg"),))
     ) as preview:
         assert [name for name, _, _ in preview.members()] == ["1.jpg", "1.txt"]
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -15,7 +15,7 @@ from wdsflow.repair import OtherOptions
 from wdsflow.reshaping.reshard import InterleavedMembers, RepeatedKeys
 from wdsflow.reshaping.reshard.arrange import arrange
 from wdsflow.reshaping.reshard.input_job import InputJob
-from wdsflow.reshaping.reshard.reshard_options import ReshardRequest, checked
+from wdsflow.reshaping.reshard.reshard_options import ReshardRequest, checked_options
 from wdsflow.reshaping.reshard.row_file import END, KEY, ORIGIN, START
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
@@ -115,7 +115,7 @@ def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
 def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, asked):
     counts = (70_000, 0, 3, 40_000)
     (part,), left_out = arrange(
-        rows_of_inputs(tmp_path, counts), checked(ReshardRequest(**asked)), tmp_path
+        rows_of_inputs(tmp_path, counts), checked_options(ReshardRequest(**asked)), tmp_path
     )
     assert not left_out
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]

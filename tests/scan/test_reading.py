@@ -13,7 +13,7 @@ from tests.pictures import encoded, photo
 from tests.shards.tars import hurt
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import Source, named
+from wdsflow.shards.source.base import Source, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.members import PieceReader
@@ -87,8 +87,8 @@ def test_headers_judges_what_it_reads_of_a_file_as_if_it_read_all(
     if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_BATCH", 1 << 16)
         monkeypatch.setattr(windows, "_SMALL", 0)
-    assert _same(scan_shard(named(str(path)), HEADERS)) == _same(
-        scan_shard(named(str(path)), HEADERS, view=Whole)
+    assert _same(scan_shard(single_shard(str(path)), HEADERS)) == _same(
+        scan_shard(single_shard(str(path)), HEADERS, view=Whole)
     )
 
 
@@ -106,8 +106,8 @@ def test_headers_judges_short_files_as_if_it_read_all(tmp_path: Path, size: int)
         bytes(512) + stream.getvalue()[:size],
     ):
         path.write_bytes(data)
-        assert _same(scan_shard(named(str(path)), HEADERS)) == _same(
-            scan_shard(named(str(path)), HEADERS, view=Whole)
+        assert _same(scan_shard(single_shard(str(path)), HEADERS)) == _same(
+            scan_shard(single_shard(str(path)), HEADERS, view=Whole)
         )
 
 
@@ -125,12 +125,12 @@ def test_what_headers_looks_at_in_large_members_is_read_with_their_headers(tmp_p
                 tar.addfile(info, io.BytesIO(draw.randbytes(size)))
     data = path.read_bytes()
     read, there = PieceReader(), 0
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         for batch in Walk(source, keep=True, ends=True):
             read.take(batch.pieces)
             for _, size, start, _, _ in batch.rows:
                 for first, many in ((start, min(size, 4096)), (start + size - 32, 32)):
-                    found = read.glance(first, many)
+                    found = read.peek(first, many)
                     assert data.startswith(found, first)
                     there += len(found) == many
         assert there > 0.95 * 2 * 600

@@ -17,8 +17,8 @@ from wdsflow.scan.evidence import Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN
-from wdsflow.shards.samples.repeats import Repeats
-from wdsflow.shards.source.base import named
+from wdsflow.shards.samples.repeats import RepeatFinder
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import is_meta, split_name
 
 STEMS = st.sampled_from(
@@ -61,7 +61,7 @@ def plain_runs(names: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def scanned(path: Path, level: Level) -> ShardEvidence:
-    return scan_shard(named(str(path)), ScanOptions(level))
+    return scan_shard(single_shard(str(path)), ScanOptions(level))
 
 
 @pytest.fixture(scope="module")
@@ -263,5 +263,5 @@ def test_runs_found_many_at_a_time_are_those_found_member_by_member(
         names += [f"{stem}.{field}" for field in fields]
     path = write(tmp_path / "a.tar", [(name, b"x" * draw.randrange(3)) for name in names])
     found = scanned(path, "names")
-    monkeypatch.setattr(Repeats, "keys", lambda *_: [])
+    monkeypatch.setattr(RepeatFinder, "keys", lambda *_: [])
     assert found == scanned(path, "names")

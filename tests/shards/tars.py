@@ -125,7 +125,7 @@ def by_walk(source: Source, *, contents: bool = False) -> tuple[Read, Walk]:
             if contents and member.kind == "file" and 0 < member.size <= 512 << 10:
                 assert batch.base <= member.data
                 assert member.data + member.size <= batch.base + len(batch.window)
-            if not batch.beyond:
+            if not batch.is_past_stop:
                 members.append((member.name, member.size, member.kind))
     assert walk.stop is not None
     return Read(members, walk.stop.kind), walk

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from wdsflow.shards.source import decompress
-from wdsflow.shards.source.decompress import CODECS, Damaged, NotStreamed
+from wdsflow.shards.source.decompress import CODECS, DamagedStream, UnsupportedStream
 
 DATA = random.Random(1).randbytes(3000) + bytes(200_000)
 PACKED = {
@@ -26,7 +26,7 @@ def unpacked(kind, data, step):
     parts = iter([data[at : at + step] for at in range(0, len(data), step)])
     stream = CODECS[kind](lambda: next(parts, b""), next(parts, b""))
     got = b"".join(stream.pieces())
-    rest = stream.after()
+    rest = stream.bytes_after()
     while more := stream.raw():
         rest += more
     return stream, got, rest
@@ -53,7 +53,7 @@ def test_a_stream_gives_what_was_packed_and_what_follows(kind, rest, step):
 def test_a_cut_stream_is_not_complete(kind, cut):
     try:
         stream, got, _ = unpacked(kind, PACKED[kind][:-cut], 64)
-    except Damaged:
+    except DamagedStream:
         return
     assert DATA.startswith(got)
     assert not stream.complete
@@ -89,7 +89,7 @@ def test_the_header_of_gzip_may_have_a_name_a_comment_and_a_checksum(flags):
 
 
 def test_an_extra_field_of_gzip_cannot_be_streamed():
-    with pytest.raises(NotStreamed, match="extra field"):
+    with pytest.raises(UnsupportedStream, match="extra field"):
         decompress._gzip_header(bytes([0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 3]))
 
 
@@ -105,13 +105,15 @@ def test_a_length_at_the_end_shows_that_a_stream_of_gzip_is_whole_but_damaged(
 ):
     stream = CODECS["gz"](lambda: b"", b"")
     stream.given = given
-    assert stream.hides_end(b"\xff\xff\xff\xff" + length.to_bytes(4, "little")) is hidden
+    assert (
+        stream.is_complete_but_damaged(b"\xff\xff\xff\xff" + length.to_bytes(4, "little")) is hidden
+    )
 
 
 def test_two_bytes_show_the_same_of_xz():
     stream = CODECS["xz"](lambda: b"", b"")
-    assert stream.hides_end(b"..YZ") is True
-    assert stream.hides_end(b"YZ.") is False
+    assert stream.is_complete_but_damaged(b"..YZ") is True
+    assert stream.is_complete_but_damaged(b"YZ.") is False
 
 
 def test_frames_of_zstd_that_follow_each_other_are_one_stream():

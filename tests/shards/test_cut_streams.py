@@ -17,7 +17,7 @@ from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
 from tests.shards.tars import by_tarfile, by_walk
 from wdsflow import Recipe, RunOptions, check, filter_shards, repair_shards
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 
@@ -82,7 +82,7 @@ def opened(request, tmp_path):
             url = {"file": str(path), "pipe": f"pipe:cat {path}", "http": f"{base}/a.tar"}[
                 request.param
             ]
-            return open_source(named(url), allow_pipe=True)
+            return open_source(single_shard(url), allow_pipe=True)
 
         yield opens
 
@@ -94,7 +94,7 @@ def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
         packed = cut(PACKERS[kind])
         with opened(packed) as source:
             read, walk = by_walk(source)
-        assert source.cut
+        assert source.is_truncated
         assert "cut" in source.damage
         assert walk.seen.keys() & NOTICED
         if kind != "zst":
@@ -114,7 +114,7 @@ def test_what_is_whole_is_never_called_cut(kind, opened):
     ):
         with opened(packed) as source:
             _, walk = by_walk(source)
-        assert not source.cut
+        assert not source.is_truncated
         assert not walk.seen.keys() & NOTICED
 
 
@@ -124,16 +124,16 @@ def test_frames_to_skip_are_no_end_of_a_zstd_stream(opened):
     skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00" + len(frame).to_bytes(4, "little")
     with opened(skipped + frame) as source:
         assert len(by_walk(source)[0].members) == 120
-        assert not source.cut
+        assert not source.is_truncated
     with opened(skipped + frame + skipped[:6]) as source:
         assert by_walk(source)[0].end == "end"
-        assert source.cut
+        assert source.is_truncated
 
 
 def test_a_command_that_fails_is_named_also_where_it_compresses(tmp_path):
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(TAR)[:-20])
-    with open_source(named(f"pipe:cat {path}; exit 56"), allow_pipe=True) as source:
+    with open_source(single_shard(f"pipe:cat {path}; exit 56"), allow_pipe=True) as source:
         by_walk(source)
     assert source.damage == "the gz stream is cut: the command ended with status 56"
 
@@ -144,7 +144,7 @@ def test_the_feed_of_training_reports_a_cut_too(kind, tmp_path: Path):
     shard.write_bytes(PACKERS[kind](TAR[:BORDER])[:-2])
     catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
     catalog.on_damage = found.append
-    assert len(list(catalog.samples(named(str(shard))))) == 40
+    assert len(list(catalog.samples(single_shard(str(shard))))) == 40
     assert [(damage.what, damage.detail) for damage in found] == [
         ("cut", f"the {kind} stream is cut at byte {BORDER:,}")
     ]

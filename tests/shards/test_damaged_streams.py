@@ -15,7 +15,7 @@ from tests.cli.test_filter import run
 from tests.shards.archives import JPEG, read_tar, tar_bytes
 from tests.shards.test_cut_streams import PACKERS, opened  # noqa: F401 - a fixture
 from wdsflow.pieces.view_source import view_of
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
@@ -54,11 +54,11 @@ def flipped(packed: bytes, bit: int) -> bytes:
 
 def unpacked(path: Path):
     """Return all bytes of a shard that are trusted, and whether anything was found wrong."""
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         if source.compression is None:
             return b"", True
         data = b""
-        while (more := source.read_at(len(data), 1 << 20)) or source.lift():
+        while (more := source.read_at(len(data), 1 << 20)) or source.continue_past_end():
             data += more
         fault = source.fault
         return data[: len(data) if fault is None else fault.trusted], bool(fault or source.damage)
@@ -87,7 +87,7 @@ def test_healthy_streams_are_trusted_whatever_zeros_follow_them(kind, tmp_path: 
     path = tmp_path / "a.tar"
     for padding in (b"", bytes(40_000)):
         path.write_bytes(STREAMS[kind](TAR) + padding)
-        with open_source(named(str(path))) as source:
+        with open_source(single_shard(str(path))) as source:
             source.drain()
             assert source.fault is None
         assert unpacked(path)[0] == TAR
@@ -133,11 +133,11 @@ def test_training_reports_a_wrong_checksum_also_where_it_reads_only_some_samples
     for view in (None, lambda _, source: view_of(source, [(0, HALF)])):
         catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
         catalog.on_damage, catalog.view = found.append, view
-        assert len(list(catalog.samples(named(str(path))))) == (30 if view is None else 15)
+        assert len(list(catalog.samples(single_shard(str(path))))) == (30 if view is None else 15)
         assert len(found) == 1
         assert "its checksum or length does not match" in found[0].detail
     path.write_bytes(packed)
-    with view_of(open_source(named(str(path))), [(0, HALF)]) as view:
+    with view_of(open_source(single_shard(str(path))), [(0, HALF)]) as view:
         assert view.read_at(0, len(TAR)) == TAR[:HALF] + bytes(1024)
 
 

@@ -18,7 +18,7 @@ from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source import retries as faults
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
@@ -81,8 +81,8 @@ def expected(data):
 def test_every_byte_comes_as_it_is_and_once(data, ranges, packed):
     stored = gzip.compress(data, 1) if packed else data
     with http_server({"a.tar": stored}, ranges=ranges) as (base, log):
-        with open_source(named(f"{base}/a.tar")) as source:
-            assert (source.random, source.size) == (ranges and not packed, len(stored))
+        with open_source(single_shard(f"{base}/a.tar")) as source:
+            assert (source.is_seekable, source.size) == (ranges and not packed, len(stored))
             assert contents(source) == (expected(data), "end")
         gets = [asked for asked in log.asked if asked.method == "GET"]
         if ranges:
@@ -97,7 +97,7 @@ def test_every_byte_comes_as_it_is_and_once(data, ranges, packed):
 def test_of_large_members_little_is_fetched(level):
     images = large_images()
     with http_server({"a.tar": images}) as (base, log):
-        shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level=level))
+        shard = scan_shard(single_shard(f"{base}/a.tar"), ScanOptions(level=level))
         assert (shard.samples, shard.stop.kind) == (12, "end")
         assert log.sent("a.tar") < len(images) / 10
         # The begin and the end of each image.
@@ -107,7 +107,7 @@ def test_of_large_members_little_is_fetched(level):
 
 def test_of_small_members_all_is_fetched_in_few_requests():
     with http_server({"a.tar": SMALL}) as (base, log):
-        shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level="headers"))
+        shard = scan_shard(single_shard(f"{base}/a.tar"), ScanOptions(level="headers"))
         assert (shard.samples, shard.stop.kind) == (60, "end")
         assert log.sent("a.tar") <= len(SMALL) + 1
         assert len(log.asked) <= 6
@@ -123,7 +123,7 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke():
             broken.append(asked)
             return 100_000 * len(broken)
 
-        with open_source(named(f"{base}/a.tar")) as source:
+        with open_source(single_shard(f"{base}/a.tar")) as source:
             log.cut = cut
             assert contents(source) == (expected(LARGE), "end")
         assert len(broken) == 3
@@ -132,7 +132,7 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke():
 def test_a_stream_that_breaks_in_the_middle_is_read_anew_up_to_there():
     with http_server({"a.tar": LARGE}, ranges=False) as (base, log):
         log.cut = lambda asked: 5_000_000 if len(log.asked) < 4 else None
-        with open_source(named(f"{base}/a.tar")) as source:
+        with open_source(single_shard(f"{base}/a.tar")) as source:
             assert contents(source) == (expected(LARGE), "end")
         assert len(log.asked) == 4
 
@@ -150,7 +150,7 @@ def test_a_connection_that_breaks_again_and_again_is_told(ranges, level):
             return 10 if 3_000_000 < start < len(LARGE) - 1 else None
 
         log.cut = cut
-        shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level=level))
+        shard = scan_shard(single_shard(f"{base}/a.tar"), ScanOptions(level=level))
         assert shard.error == "io" or shard.stop.kind == "error"
         # Which of several names the fault has depends on when it is noticed.
         assert shard.stop.detail
@@ -161,9 +161,9 @@ def test_a_connection_that_breaks_again_and_again_is_told(ranges, level):
 def test_a_server_without_parts_is_found_out_whether_it_says_so_or_not(honest):
     with (
         http_server({"a.tar": LARGE}, ranges=False, honest=honest) as (base, _),
-        open_source(named(f"{base}/a.tar")) as source,
+        open_source(single_shard(f"{base}/a.tar")) as source,
     ):
-        assert not source.random
+        assert not source.is_seekable
         assert contents(source)[1] == "end"
 
 
@@ -173,7 +173,7 @@ def test_a_length_that_is_too_long_is_an_error_and_no_shorter_shard(ranges, more
         base,
         _,
     ):
-        shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level="full"))
+        shard = scan_shard(single_shard(f"{base}/a.tar"), ScanOptions(level="full"))
         assert shard.error == "io" or shard.stop.kind == "error"
 
 
@@ -186,7 +186,7 @@ def test_a_server_that_is_busy_at_first_is_asked_again(monkeypatch):
             raise type("Busy", (OSError,), {"status": 503})
         return b"x"
 
-    assert faults.trying(fetch, "http://h/a.tar") == b"x"
+    assert faults.with_retries(fetch, "http://h/a.tar") == b"x"
     assert len(tries) == 3
 
 
@@ -195,7 +195,7 @@ def test_what_does_not_pass_is_asked_for_once():
         for name, kind in (("none.tar", "missing"), ("secret.tar", "denied")):
             for asking in (open_source, input_identity):
                 with pytest.raises(SourceError) as caught:
-                    asking(named(f"{base}/{name}"))
+                    asking(single_shard(f"{base}/{name}"))
                 assert caught.value.kind == kind
             own = [asked for asked in log.asked if asked.path == f"/{name}"]
             assert 0 < len(own) <= 4  # fsspec asks by HEAD and by GET
@@ -206,17 +206,17 @@ def test_a_server_that_does_not_answer_is_no_missing_file():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(SourceError) as caught:
-        open_source(named(f"http://127.0.0.1:{port}/a.tar"))
+        open_source(single_shard(f"http://127.0.0.1:{port}/a.tar"))
     assert caught.value.kind == "io"
 
 
 def test_a_file_that_changes_at_the_server_has_another_identity():
     files = {"a.tar": SMALL}
     with http_server(files) as (base, _):
-        before = input_identity(named(f"{base}/a.tar"))
-        assert before == input_identity(named(f"{base}/a.tar"))
+        before = input_identity(single_shard(f"{base}/a.tar"))
+        assert before == input_identity(single_shard(f"{base}/a.tar"))
         files["a.tar"] = LARGE
-        assert input_identity(named(f"{base}/a.tar")) != before
+        assert input_identity(single_shard(f"{base}/a.tar")) != before
 
 
 def test_filtering_from_a_server_writes_what_filtering_the_file_writes(tmp_path: Path):

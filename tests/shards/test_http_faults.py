@@ -13,7 +13,7 @@ from tests.servers import http_server
 from tests.shards.archives import JPEG, read_tar, tar_bytes
 from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.shards.source import retries as faults
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
@@ -134,7 +134,7 @@ def test_a_server_that_answers_wrongly_once_is_asked_again(fault):
 
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = once
-        with open_source(named(f"{base}/a.tar")) as source:
+        with open_source(single_shard(f"{base}/a.tar")) as source:
             assert whole(source) == OLD
     assert twisted
 
@@ -190,7 +190,7 @@ def packed_on_the_way_against_our_wish(asked, answer):
 def test_what_servers_may_do_costs_nothing(way):
     with http_server({"a.tar": OLD, "old/a.tar": OLD}) as (base, log):
         log.twist = way
-        with open_source(named(f"{base}/old/a.tar")) as source:
+        with open_source(single_shard(f"{base}/old/a.tar")) as source:
             assert whole(source) == OLD
 
 
@@ -201,7 +201,7 @@ def test_a_packed_file_is_read_as_it_is_stored_whatever_its_encoding_is_called(r
 
     with http_server({"a.tar.gz": gzip.compress(OLD, 1)}, ranges=ranges) as (base, log):
         log.twist = label
-        with open_source(named(f"{base}/a.tar.gz")) as source:
+        with open_source(single_shard(f"{base}/a.tar.gz")) as source:
             assert source.compression == "gz"
             assert whole(source) == OLD
 
@@ -224,7 +224,7 @@ def test_a_stream_that_breaks_goes_on_only_in_the_same_file(change):
     with http_server({"a.tar": OLD}, ranges=False) as (base, log):
         log.cut = lambda asked: 1_500_000 if len(log.asked) == 1 else None
         log.twist = changes
-        with open_source(named(f"{base}/a.tar")) as source:
+        with open_source(single_shard(f"{base}/a.tar")) as source:
             if change is None:
                 assert whole(source) == OLD
             else:
@@ -239,7 +239,7 @@ def test_a_login_page_in_place_of_the_file_is_called_so():
 
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = login
-        with open_source(named(f"{base}/a.tar")) as source:
+        with open_source(single_shard(f"{base}/a.tar")) as source:
             walk = Walk(source)
             assert not list(walk)
         assert walk.stop.detail == "not a tar: looks like HTML page"
@@ -249,7 +249,7 @@ def test_a_login_page_in_place_of_the_file_is_called_so():
 def test_a_file_that_is_replaced_between_two_parts_is_never_read_as_one(jumps):
     random = Random(1)
     files = {"a.tar": OLD}
-    with http_server(files) as (base, _), open_source(named(f"{base}/a.tar")) as source:
+    with http_server(files) as (base, _), open_source(single_shard(f"{base}/a.tar")) as source:
         assert source.read_at(0, 1000) == OLD[:1000]
         files["a.tar"] = NEW
         with pytest.raises(SourceError, match="it changed while it was read"):

@@ -38,7 +38,7 @@ def _using(names: set[str]) -> set[str]:
 
 
 def test_only_the_room_of_the_walk_splits_names_into_keys_and_fields():
-    assert _using({"split_name", "key_of"}) == set(SPLITS)
+    assert _using({"split_name", "split_as_webdataset"}) == set(SPLITS)
 
 
 def test_only_the_room_of_the_walk_reads_headers():

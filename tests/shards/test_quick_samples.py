@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from wdsflow.pieces.tar_members import member
-from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, grouped
-from wdsflow.shards.samples.repeats import Repeats
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, group_members
+from wdsflow.shards.samples.repeats import RepeatFinder
 from wdsflow.shards.samples.tar_samples import Samples
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
-from wdsflow.shards.tar.members import MemberBatch, key_of
+from wdsflow.shards.tar.members import MemberBatch, split_as_webdataset
 from wdsflow.shards.tar.plain_entries import Skimmer
 from wdsflow.shards.tar.tar_header import refuses_negative
 
@@ -56,14 +56,14 @@ _ODD_NAMES = [
 
 def _all(path: Path, *, keep: bool = False) -> list[Any]:
     data = path.read_bytes()
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         samples = Samples(source, contents=False, keep=keep)
         each: list[Any] = []
         try:
             for s in samples:
                 fields = {name: tuple(row) for name, row in s.fields.items()}
                 for row in s.fields.values() if keep else ():
-                    assert data.startswith(samples.glance(row[2], 40), row[2])
+                    assert data.startswith(samples.peek_in_memory(row[2], 40), row[2])
                     assert samples.read(row, 0, 40) == data[row[2] : row[2] + min(40, row[1])]
                 each.append((s.number, s.key, s.start, s.end, s.trouble, fields))
         except SourceError as error:  # not a tar any more
@@ -82,7 +82,7 @@ def _with_care(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the same, with each header read in full, and each member looked at."""
     with monkeypatch.context() as patch:
         patch.setattr(Skimmer, "learn", lambda *_: None)
-        patch.setattr(Repeats, "keys", lambda *_: [])
+        patch.setattr(RepeatFinder, "keys", lambda *_: [])
         return _all(path)
 
 
@@ -240,10 +240,10 @@ def test_grouping_by_the_member_before_is_that_by_each_name(seed: int) -> None:
     keys = ("a", "d/a", "d/", "__a", "__a__", "a/__b", "", "a.b/c", "a\n", "\na/b", "é")
     fields = (".jpg", ".txt", "", ".", ".x/y", ".x/y.jpg", "..jpg", "/.jpg", ".__")
     names = [draw.choice(keys[: draw.randrange(1, 12)]) + draw.choice(fields) for _ in range(300)]
-    batches = [MemberBatch([(name, 0, 0, 0, "file") for name in names], b"", 0, beyond=False)]
+    batches = [MemberBatch([(name, 0, 0, 0, "file") for name in names], b"", 0, is_past_stop=False)]
     for rule in (WEBDATASET, ALL_SAMPLES):
-        each = rule._replace(split=lambda name: key_of(name))  # noqa: PLW0108 - not known as key_of
-        assert list(grouped(batches, rule)) == list(grouped(batches, each))
+        each = rule._replace(split=lambda name: split_as_webdataset(name))  # noqa: PLW0108 - not known as key_of
+        assert list(group_members(batches, rule)) == list(group_members(batches, each))
 
 
 def test_damage_without_bytes_of_its_own_does_not_part_a_sample(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from wdsflow.shards.source import retries
 from wdsflow.shards.source.base import SourceChangedError, SourceError
-from wdsflow.shards.source.retries import trying
+from wdsflow.shards.source.retries import with_retries
 from wdsflow.shards.source.server_waits import ServerWaits
 from wdsflow.shards.source.source_errors import source_error
 
@@ -107,7 +107,7 @@ def test_a_fault_gets_a_name_and_is_tried_again_if_it_may_pass(
         raise error
 
     with pytest.raises(SourceError) as caught:
-        trying(action, "s3://bucket/0.tar")
+        with_retries(action, "s3://bucket/0.tar")
     assert (caught.value.kind, str(caught.value), count) == (kind, text, tries)
     assert slept == pytest.approx([0.2, 1.0, 4.0][: tries - 1], rel=0.15)
 
@@ -119,7 +119,7 @@ def test_a_file_that_was_replaced_is_not_asked_for_again(monkeypatch):
         raise FileExpired("gone")
 
     with pytest.raises(SourceChangedError):
-        trying(action, "s3://bucket/0.tar")
+        with_retries(action, "s3://bucket/0.tar")
 
 
 def test_an_answer_after_faults_is_returned(monkeypatch):
@@ -133,7 +133,7 @@ def test_an_answer_after_faults_is_returned(monkeypatch):
             raise found
         return found
 
-    assert trying(action, "http://x/0.tar") == "data"
+    assert with_retries(action, "http://x/0.tar") == "data"
     assert slept == [0.2, 1.0]
 
 

@@ -25,9 +25,9 @@ from tests.shards.archives import JPEG, write_tar
 from wdsflow.records.object_store.store import Store
 from wdsflow.records.object_store.store_objects import StoreError
 from wdsflow.shards.source import limits
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.remote import about, filesystem, listed
+from wdsflow.shards.source.remote import file_facts, filesystem, list_shards
 
 LIMIT = 1.0  # seconds of silence
 NO_ANSWER = r"no answer from the server for 1 s; WDSFLOW_REMOTE_TIMEOUT=5 waits longer"
@@ -78,7 +78,7 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Silent]:
     monkeypatch.setenv("WDSFLOW_REMOTE_TIMEOUT", str(LIMIT))
     monkeypatch.setattr(limits, "_QUIET", 0.2)
     monkeypatch.setattr(limits, "_AGAIN", 0.1)
-    monkeypatch.setattr(limits, "_waiting", limits._Waiting())
+    monkeypatch.setattr(limits, "_waiting", limits._UnansweredRequests())
     server = Silent()
     fsspec = pytest.importorskip("fsspec")
     pytest.importorskip("s3fs")
@@ -109,16 +109,16 @@ class PlainSystem(AbstractFileSystem):  # type: ignore[misc]  # it has no types
 
 
 REQUESTS: dict[str, Callable[[str, Path], object]] = {
-    "s3 read": lambda _, __: open_source(named("s3://bucket/a.tar")),
-    "s3 list": lambda _, __: listed("s3://bucket/"),
-    "s3 facts": lambda _, __: about(named("s3://bucket/a.tar")),
+    "s3 read": lambda _, __: open_source(single_shard("s3://bucket/a.tar")),
+    "s3 list": lambda _, __: list_shards("s3://bucket/"),
+    "s3 facts": lambda _, __: file_facts(single_shard("s3://bucket/a.tar")),
     "s3 write": lambda _, folder: Store("s3://bucket/out", folder).__enter__(),
-    "http read": lambda url, _: open_source(named(f"{url}/a.tar")),
-    "http list": lambda url, _: listed(f"{url}/"),
-    "http facts": lambda url, _: about(named(f"{url}/a.tar")),
-    "plain read": lambda _, __: open_source(named("plain://bucket/a.tar")),
-    "plain list": lambda _, __: listed("plain://bucket/"),
-    "plain facts": lambda _, __: about(named("plain://bucket/a.tar")),
+    "http read": lambda url, _: open_source(single_shard(f"{url}/a.tar")),
+    "http list": lambda url, _: list_shards(f"{url}/"),
+    "http facts": lambda url, _: file_facts(single_shard(f"{url}/a.tar")),
+    "plain read": lambda _, __: open_source(single_shard("plain://bucket/a.tar")),
+    "plain list": lambda _, __: list_shards("plain://bucket/"),
+    "plain facts": lambda _, __: file_facts(single_shard("plain://bucket/a.tar")),
     "plain write": lambda _, folder: Store("plain://bucket/out", folder).__enter__(),
 }
 
@@ -148,9 +148,9 @@ def test_a_server_that_stops_in_the_middle_of_a_file_is_not_waited_for(silent: S
     silent.headers = b"HTTP/1.1 206 x\r\nContent-Length: 5000\r\nContent-Range: bytes 0-4999/5000\r\nETag: x\r\n\r\n"
     silent.body = bytes(600)
     with pytest.raises(SourceError, match=NO_ANSWER):
-        open_source(named(f"{silent.url}/a.tar"))
+        open_source(single_shard(f"{silent.url}/a.tar"))
     with pytest.raises(SourceError, match=NO_ANSWER):
-        open_source(named("s3://bucket/a.tar"))
+        open_source(single_shard("s3://bucket/a.tar"))
 
 
 def test_a_server_that_takes_no_bytes_of_a_large_object_is_not_waited_for(
@@ -177,7 +177,11 @@ def test_the_hub_is_not_waited_for(silent: Silent, monkeypatch, name):
     _http.close_session()
     begun = time.monotonic()
     pinned = "hf://datasets/org/set@0123456789012345678901234567890123456789"
-    ask, url = (about, named(f"{pinned}/a.tar")) if name == "facts" else (listed, f"{pinned}/*.tar")
+    ask, url = (
+        (file_facts, single_shard(f"{pinned}/a.tar"))
+        if name == "facts"
+        else (list_shards, f"{pinned}/*.tar")
+    )
     with pytest.raises(SourceError, match="the hub cannot be reached"):
         ask(url)
     assert time.monotonic() - begun < 60
@@ -226,11 +230,13 @@ def test_limits_of_the_user_are_kept(monkeypatch):
 
 def test_one_message_in_a_while_for_all_requests_and_none_for_quick_ones(monkeypatch, caplog):
     monkeypatch.setattr(limits, "_QUIET", 0.2)
-    monkeypatch.setattr(limits, "_waiting", limits._Waiting())
+    monkeypatch.setattr(limits, "_waiting", limits._UnansweredRequests())
     with contextlib.ExitStack() as stack:
-        stack.enter_context(limits.reported("s3://bucket/large", 10 * limits._QUICK))
+        stack.enter_context(limits.slow_request_reported("s3://bucket/large", 10 * limits._QUICK))
         for number in range(20):
-            stack.enter_context(limits.reported(f"https://me:word@host/{number}?token=x"))
+            stack.enter_context(
+                limits.slow_request_reported(f"https://me:word@host/{number}?token=x")
+            )
         time.sleep(1.2)
     messages = [record.getMessage() for record in caplog.records if record.name == limits.__name__]
     assert len(messages) == 1

@@ -29,7 +29,7 @@ from tests.processes import await_end
 from tests.shards.tars import MemorySource, by_tarfile, by_walk
 from wdsflow import check
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError, SourcePart, named
+from wdsflow.shards.source.base import SourceError, SourcePart, single_shard
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -64,7 +64,10 @@ def write(path, data):
 
 def names(source, *, beyond=False):
     return [
-        member.name for batch in Walk(source) if batch.beyond == beyond for member in batch.members
+        member.name
+        for batch in Walk(source)
+        if batch.is_past_stop == beyond
+        for member in batch.members
     ]
 
 
@@ -74,7 +77,7 @@ def names(source, *, beyond=False):
 def test_compression_is_told_by_the_first_bytes_whatever_the_name(tmp_path, kind, contents):
     sizes = [10, 70_000, 1 << 20, 0, 512, 600 << 10]
     path = write(tmp_path / "a.tar", PACKERS[kind](tar(sizes)))
-    with open_source(named(path)) as source:
+    with open_source(single_shard(path)) as source:
         assert (source.compression, source.size) == (kind, os.path.getsize(path))
         walk = Walk(source, contents=contents)
         number = 0
@@ -109,7 +112,7 @@ def test_compressed_tars_are_read_as_by_tarfile_also_when_damaged(tmp_path_facto
     path = write(tmp_path_factory.mktemp("packed") / "a.tar", bytes(packed))
     expected = by_tarfile(bytes(packed))
     for contents in (False, True):
-        with open_source(named(path)) as source:
+        with open_source(single_shard(path)) as source:
             assert by_walk(source, contents=contents)[0] == expected
 
 
@@ -118,12 +121,12 @@ def test_what_a_second_stream_holds_lies_beyond(tmp_path, kind):
     first, second = tar([100, 200], end=False), tar([100, 200, 300])[1536:]
     path = write(tmp_path / "a.tar", PACKERS[kind](first) + PACKERS[kind](second))
     expected = by_tarfile(Path(path).read_bytes())
-    with open_source(named(path)) as source:
+    with open_source(single_shard(path)) as source:
         read, walk = by_walk(source)
     assert read == expected
     assert [name for name, _, _ in read.members] == ["0000.jpg", "0001.jpg"]
     assert "stream" in walk.stop.detail
-    with open_source(named(path)) as source:
+    with open_source(single_shard(path)) as source:
         assert names(source, beyond=True) == ["0002.jpg"]
 
 
@@ -133,7 +136,7 @@ def test_the_extra_field_of_bgzip_is_named(tmp_path):
         tmp_path / "a.tar.gz", packed[:3] + b"\4" + packed[4:10] + b"\6\0BC\2\0\0\0" + packed[10:]
     )
     assert by_tarfile(Path(path).read_bytes()).end == "unreadable"
-    with open_source(named(path)) as source:
+    with open_source(single_shard(path)) as source:
         read, walk = by_walk(source)
     assert read.end == "unreadable"
     assert "bgzip" in walk.stop.detail
@@ -177,10 +180,10 @@ def test_validate_prints_the_command_that_unpacks_what_bgzip_wrote(tmp_path):
 def test_a_damaged_stream_ends_with_a_reason(tmp_path, kind):
     packed = bytearray(PACKERS[kind](tar([50_000] * 60)))
     packed[len(packed) // 2 :] = Random(1).randbytes(len(packed) // 2)
-    with open_source(named(write(tmp_path / "a.tar", bytes(packed)))) as source:
+    with open_source(single_shard(write(tmp_path / "a.tar", bytes(packed)))) as source:
         assert len(names(source)) >= 5
         assert "damaged" in source.damage
-        assert source.breaks
+        assert source.raises_at_end
 
 
 @pytest.mark.sample(1)
@@ -188,7 +191,7 @@ def test_a_damaged_stream_ends_with_a_reason(tmp_path, kind):
 def test_a_cut_stream_ends_with_a_reason(tmp_path, kind):
     packed = PACKERS[kind](tar([50_000] * 60))
     packed = packed[: len(packed) // 2]
-    with open_source(named(write(tmp_path / "a.tar", packed))) as source:
+    with open_source(single_shard(write(tmp_path / "a.tar", packed))) as source:
         read, walk = by_walk(source)
         assert read == by_tarfile(packed)
         assert walk.stop.detail == source.damage == f"the {kind} stream is cut"
@@ -216,7 +219,7 @@ def test_a_bomb_is_unpacked_within_a_few_megabytes(tmp_path, kind, contents):
     path = write(tmp_path / "a.tar", bomb(kind, size=(60 if kind == "xz" else 100) << 20))
     tracemalloc.start()
     try:
-        with open_source(named(path)) as source:
+        with open_source(single_shard(path)) as source:
             assert [batch.rows[0][0] for batch in Walk(source, contents=contents)] == ["0000.jpg"]
         assert tracemalloc.get_traced_memory()[1] < 30 << 20
     finally:
@@ -226,7 +229,7 @@ def test_a_bomb_is_unpacked_within_a_few_megabytes(tmp_path, kind, contents):
 @pytest.mark.deep
 def test_a_member_larger_than_memory_should_be_passes_through_a_stream(tmp_path):
     data = tar([100, 40 << 20, 100])
-    with open_source(named(write(tmp_path / "a.tar.gz", gzip.compress(data, 1)))) as source:
+    with open_source(single_shard(write(tmp_path / "a.tar.gz", gzip.compress(data, 1)))) as source:
         walk = Walk(source, contents=True)
         sizes = []
         for batch in walk:
@@ -241,7 +244,7 @@ def test_zstd_without_its_library_says_what_to_install(tmp_path, monkeypatch):
     path = write(tmp_path / "a.tar", zstandard.compress(tar([10])))
     monkeypatch.setattr("wdsflow.shards.source.streams.find_spec", lambda name: None)
     with pytest.raises(SourceError, match="pip install zstandard") as caught:
-        open_source(named(path))
+        open_source(single_shard(path))
     assert caught.value.kind == "needs-library"
 
 
@@ -256,7 +259,7 @@ def test_zstd_without_its_library_says_what_to_install(tmp_path, monkeypatch):
 def test_what_cannot_be_opened_is_told_by_kind(tmp_path, make, kind):
     make(tmp_path / "a.tar")
     with pytest.raises(SourceError) as caught:
-        open_source(named(str(tmp_path / "a.tar")))
+        open_source(single_shard(str(tmp_path / "a.tar")))
     assert caught.value.kind == kind
 
 
@@ -265,7 +268,7 @@ def test_a_file_without_permission_is_denied(tmp_path):
     path = write(tmp_path / "a.tar", tar([10]))
     os.chmod(path, 0)
     with pytest.raises(SourceError) as caught:
-        open_source(named(path))
+        open_source(single_shard(path))
     assert caught.value.kind == "denied"
 
 
@@ -274,13 +277,13 @@ def test_a_file_without_permission_is_denied(tmp_path):
 )
 def test_a_disk_that_fails_at_the_first_byte_is_an_error_of_reading():
     with pytest.raises(SourceError) as caught:
-        open_source(named("/proc/self/mem"))
+        open_source(single_shard("/proc/self/mem"))
     assert caught.value.kind == "io"
 
 
 def test_a_nul_in_the_name_is_an_error_of_the_right_kind():
     with pytest.raises(SourceError) as caught:
-        open_source(named("a\0.tar"))
+        open_source(single_shard("a\0.tar"))
     assert caught.value.kind == "io"
 
 
@@ -288,7 +291,7 @@ def test_file_urls_and_plain_paths_lead_to_the_same_file(tmp_path, monkeypatch):
     path = write(tmp_path / "a.tar", tar([10]))
     monkeypatch.setenv("HOME", str(tmp_path))
     for url in (path, f"file:{path}", f"file://{path}", "~/a.tar"):
-        with open_source(named(url)) as source:
+        with open_source(single_shard(url)) as source:
             assert names(source) == ["0000.jpg"]
 
 
@@ -297,7 +300,7 @@ def test_other_file_systems_are_read_through_fsspec(pack):
     data = tar([100, 70_000, 5 << 20, 20])
     with fsspec.open("memory://bucket/a.tar", "wb") as file:
         file.write(pack(data))
-    with open_source(named("memory://bucket/a.tar")) as source:
+    with open_source(single_shard("memory://bucket/a.tar")) as source:
         walk = Walk(source, contents=True)
         for batch in walk:
             for member in batch.members:
@@ -311,7 +314,7 @@ def test_other_file_systems_are_read_through_fsspec(pack):
 )
 def test_remote_trouble_is_told_by_kind(url, kind):
     with pytest.raises(SourceError) as caught:
-        open_source(named(url))
+        open_source(single_shard(url))
     assert caught.value.kind == kind
 
 
@@ -319,7 +322,7 @@ def test_a_file_system_whose_library_is_missing_says_so(monkeypatch):
     known = {"class": "no_such_library.FileSystem", "err": "install no_such_library"}
     monkeypatch.setitem(sys.modules["fsspec.registry"].known_implementations, "odd", known)
     with pytest.raises(SourceError, match="no_such_library") as caught:
-        open_source(named("odd://bucket/a.tar"))
+        open_source(single_shard("odd://bucket/a.tar"))
     assert caught.value.kind == "needs-library"
 
 
@@ -327,26 +330,26 @@ def test_commands_run_only_when_that_is_allowed(tmp_path):
     path = write(tmp_path / "a.tar", tar([10, 20]))
     marker = tmp_path / "ran"
     with pytest.raises(SourceError) as caught:
-        open_source(named(f"pipe:touch {marker}; cat {path}"))
+        open_source(single_shard(f"pipe:touch {marker}; cat {path}"))
     assert caught.value.kind == "refused"
     assert not marker.exists()
-    with open_source(named(f"pipe:touch {marker}; cat {path}"), allow_pipe=True) as source:
+    with open_source(single_shard(f"pipe:touch {marker}; cat {path}"), allow_pipe=True) as source:
         assert names(source) == ["0000.jpg", "0001.jpg"]
     assert marker.exists()
-    with open_source(named(f"pipe:gzip -c {path}"), allow_pipe=True) as source:
+    with open_source(single_shard(f"pipe:gzip -c {path}"), allow_pipe=True) as source:
         assert names(source) == ["0000.jpg", "0001.jpg"]
 
 
 def test_a_command_that_fails_is_damage(tmp_path):
     path = write(tmp_path / "a.tar", tar([10, 20], end=False))
-    with open_source(named(f"pipe:cat {path}; exit 3"), allow_pipe=True) as source:
+    with open_source(single_shard(f"pipe:cat {path}; exit 3"), allow_pipe=True) as source:
         read, walk = by_walk(source)
     assert len(read.members) == 2
     assert walk.stop == ("error", 2048, "the command ended with status 3")
 
 
 def test_a_command_is_stopped_when_nobody_reads_on():
-    with open_source(named("pipe:yes"), allow_pipe=True) as source:
+    with open_source(single_shard("pipe:yes"), allow_pipe=True) as source:
         assert by_walk(source)[0].end == "unreadable"
 
 
@@ -374,11 +377,11 @@ def test_a_server_that_does_not_seek_is_read_forward():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         base = f"http://127.0.0.1:{server.server_port}"
-        with open_source(named(f"{base}/a.tar")) as source:
+        with open_source(single_shard(f"{base}/a.tar")) as source:
             assert names(source) == ["0000.jpg", "0001.jpg"]
         for path, kind in (("none.tar", "missing"), ("secret.tar", "denied")):
             with pytest.raises(SourceError) as caught:
-                open_source(named(f"{base}/{path}"))
+                open_source(single_shard(f"{base}/{path}"))
             assert caught.value.kind == kind
     finally:
         server.shutdown()
@@ -416,7 +419,11 @@ def test_a_part_of_a_source_has_the_bytes_before_it_and_ends_where_the_source_do
     for start, before in ((0, b""), (300, b""), (300, b"abc"), (2, b"abcdef"), (512, b"x")):
         whole, expected = MemorySource(data), before + data[start:]
         part = SourcePart(whole, start, before)
-        assert (part.length, part.url, part.random) == (len(expected), whole.url, whole.random)
+        assert (part.length, part.url, part.is_seekable) == (
+            len(expected),
+            whole.url,
+            whole.is_seekable,
+        )
         for offset in (0, 1, 2, 3, 5, 100, len(expected) - 1, len(expected)):
             for size in (0, 1, 3, 4, 9, 1000):
                 assert part.read_at(offset, size) == expected[offset : offset + size], (

@@ -21,7 +21,7 @@ from tests.shards.tars import (
 from wdsflow import check
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
@@ -42,7 +42,7 @@ def walked(data, *, contents=False):
     walk = Walk(MemorySource(data), contents=contents)
     rows = {False: [], True: []}
     for batch in walk:
-        rows[batch.beyond] += batch.members
+        rows[batch.is_past_stop] += batch.members
     return walk, rows[False], rows[True]
 
 
@@ -229,7 +229,7 @@ def test_contents_lie_in_the_window_or_can_be_read():
 def test_large_members_are_hopped_over(tmp_path, size, samples, share):
     path = tmp_path / "large.tar"
     path.write_bytes(tar([size, 100, 300] * samples, form=tarfile.PAX_FORMAT, mtime=1.5))
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         read, _ = by_walk(source)
         assert len(read.members) == 3 * samples
         assert source.bytes_read <= share * path.stat().st_size + (1 << 20)
@@ -245,7 +245,7 @@ def test_members_of_gigabytes_are_counted_and_hopped_over(tmp_path, contents):
             file.write(header(b"0", size, f"{number}.mp4"))
             file.seek((size + 511) // 512 * 512, os.SEEK_CUR)
         file.truncate(file.tell() + 1024)
-    with open_source(named(str(path))) as source:
+    with open_source(single_shard(str(path))) as source:
         read, walk = by_walk(source, contents=contents)
         assert [row[:2] for row in read.members] == [
             (f"{number}.mp4", size) for number, size in enumerate(sizes)
@@ -278,7 +278,7 @@ def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(
         with open(path, "wb") as file:
             at = file.write(info.tobuf(form))
             file.truncate(at + (info.size + 511) // 512 * 512 + 1024)
-        shard = scan_shard(named(str(path)), ScanOptions(level))
+        shard = scan_shard(single_shard(str(path)), ScanOptions(level))
         assert [
             each.count for what, each in shard.tallies.items() if what == "tar.huge-member"
         ] == [1] * (info.size > 2 << 30)

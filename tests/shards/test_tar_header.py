@@ -17,12 +17,12 @@ from wdsflow.shards.tar.tar_header import (
     SUPPORTED,
     BadHeader,
     checksum_holds,
+    decode_number,
+    decode_text,
     is_header,
     looks_like,
-    number,
     padded,
     parse_header,
-    text,
 )
 
 STDLIB: Any = tarfile  # in part without types
@@ -67,10 +67,13 @@ def test_numbers_are_those_of_tarfile_in_octal_and_in_base_256():
     different = [
         field
         for field in fields()
-        if field and outcome(number, field) != outcome(STDLIB.nti, field)
+        if field and outcome(decode_number, field) != outcome(STDLIB.nti, field)
     ]
     assert different == []
-    assert (number(b"\x80" + bytes(6) + b"\x05"), number(b"\xff" * 11 + b"\xfb")) == (5, -5)
+    assert (decode_number(b"\x80" + bytes(6) + b"\x05"), decode_number(b"\xff" * 11 + b"\xfb")) == (
+        5,
+        -5,
+    )
 
 
 def blocks() -> Iterator[bytes]:
@@ -113,7 +116,7 @@ def test_sizes_are_rounded_up_to_blocks_as_tarfile_does():
 
 def test_a_text_ends_at_its_first_nul():
     for field in (b"", b"\0", b"ab", b"a\0b\0", b"\xc3\xa9\xff\0"):
-        assert text(field) == STDLIB.nts(field, "utf-8", "surrogateescape")
+        assert decode_text(field) == STDLIB.nts(field, "utf-8", "surrogateescape")
 
 
 def by_tarfile(block: bytes, first: bool) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden_file import check_text
 from tests.shards.tars import MemorySource, hurt, random_tar
-from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, grouped
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, group_members
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.tar.walk import Walk
@@ -30,7 +30,7 @@ OTHERS = (
 class StreamSource(MemorySource):
     """A tar in memory that cannot be read again from the beginning at no cost."""
 
-    random = False
+    is_seekable = False
 
 
 def sample_tar(r: Random) -> bytes:
@@ -74,9 +74,9 @@ def walked(data: bytes, *, contents: bool) -> list[str]:
     walk = Walk(MemorySource(data), contents=contents)
     lines = []
     for batch in walk:
-        mark = f" behind {batch.behind}" if batch.behind else ""
+        mark = f" behind {batch.gap_before}" if batch.gap_before else ""
         for row in batch.rows:
-            lines.append(f"  {row[0][-20:]!a} {row[1:]}{' beyond' * batch.beyond}{mark}")
+            lines.append(f"  {row[0][-20:]!a} {row[1:]}{' beyond' * batch.is_past_stop}{mark}")
             mark = ""
     found = walk.stop
     lines.append(
@@ -122,7 +122,7 @@ def test_samples_of_hurt_tars_are_these(source):
         )
         lines += [f"  {each!a}" for each in samples.damage]
         for rule in (WEBDATASET, ALL_SAMPLES):
-            members = grouped(Walk(source(data)), rule)
+            members = group_members(Walk(source(data)), rule)
             lines.append(
                 "  "
                 + " ".join(

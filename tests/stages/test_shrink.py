@@ -12,7 +12,7 @@ from tests.depth import cases
 from tests.pictures import encoded, photo, psnr, smooth
 from wdsflow.images.image_header import first_header
 from wdsflow.stages import Dropped, Resize, StageError
-from wdsflow.stages.imaging.shrink import Shrinker, Small
+from wdsflow.stages.imaging.shrink import Shrinker, ShrunkImage
 from wdsflow.stages.imaging.size_rule import SizeRule
 
 BUDGET = 1 << 30
@@ -22,11 +22,11 @@ def header_of(data):
     return first_header(lambda start, size: data[start : start + size], len(data))[0]
 
 
-def shrunk(data: bytes, rule: str, **how) -> Small | None:
-    return Shrinker(SizeRule.parse(rule), **how).of(data, header_of(data), BUDGET)
+def shrunk(data: bytes, rule: str, **how) -> ShrunkImage | None:
+    return Shrinker(SizeRule.parse(rule), **how).shrink(data, header_of(data), BUDGET)
 
 
-def opened(small: Small | None) -> Image.Image:
+def opened(small: ShrunkImage | None) -> Image.Image:
     assert small is not None
     image = Image.open(io.BytesIO(small.data))
     image.load()
@@ -50,7 +50,7 @@ RULES = {
 @given(st.integers(1, 100_000), st.integers(1, 100_000))
 def test_no_size_is_over_the_bound_and_none_grows(rule, width, height):
     size = SizeRule.parse(rule)
-    if size.holds(width, height):
+    if size.is_small_enough(width, height):
         assert rule == "square:300" or RULES[rule](width, height)
         return
     across, down = size.final(width, height)
@@ -215,10 +215,10 @@ def test_numbers_of_megapixels_are_exact():
 def test_memory_is_bounded_by_the_header_and_by_the_result():
     data = encoded(photo(2000, 1500), "PNG")
     with pytest.raises(Dropped, match="over-budget"):
-        Shrinker(SizeRule.parse("512")).of(data, header_of(data), 4 << 20)
+        Shrinker(SizeRule.parse("512")).shrink(data, header_of(data), 4 << 20)
     long = encoded(Image.new("L", (30_000, 2)), "PNG")
     with pytest.raises(Dropped, match="over-budget"):
-        Shrinker(SizeRule.parse("square:20000")).of(long, header_of(long), BUDGET)
+        Shrinker(SizeRule.parse("square:20000")).shrink(long, header_of(long), BUDGET)
     assert opened(shrunk(long, "100")).size == (100, 1)
 
 
@@ -230,13 +230,13 @@ def test_a_picture_that_scores_have_decoded_gives_the_same_bytes():
         data = encoded(smooth(1300, 903).convert(mode), "JPEG")
         alone, after = View({"jpg": data}), View({"jpg": data})
         after.pictures()
-        assert shrinker.shares(after.header("jpg"))
+        assert shrinker.can_use_picture(after.header("jpg"))
         assert alone.shrunk("jpg", shrinker) == after.shrunk("jpg", shrinker)
     turned = View({"jpg": encoded(smooth(1300, 903), "JPEG", exif=TURNED)})
     turned.pictures()
     assert opened(turned.shrunk("jpg", shrinker)).size == (139, 200)
-    assert not Shrinker(SizeRule.parse("200"), mode="exact").shares(after.header("jpg"))
-    assert not Shrinker(SizeRule.parse("600")).shares(after.header("jpg"))
+    assert not Shrinker(SizeRule.parse("200"), mode="exact").can_use_picture(after.header("jpg"))
+    assert not Shrinker(SizeRule.parse("600")).can_use_picture(after.header("jpg"))
 
 
 def test_of_a_small_image_only_the_header_is_read():

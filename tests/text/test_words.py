@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.text.shell import both_ends, command, escape, quote, quote_path
+from wdsflow.text.shell import command, escape, quote, quote_path, without_middle
 from wdsflow.text.words import (
     command_lines,
     duration,
+    enumeration,
     how_many,
-    listed,
+    location_text,
     number_text,
-    place,
-    plain,
+    plain_line,
     relative,
     roundest,
     roundest_after,
-    short,
+    short_name,
     size,
     unique,
     without_markup,
@@ -83,15 +83,21 @@ def test_a_noun_is_singular_for_one_alone():
         "1,000 shards",
     ]
     assert [how_many(n, "batch", "batches") for n in (1, 2)] == ["1 batch", "2 batches"]
-    assert [listed(words) for words in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+    assert [enumeration(words) for words in ("", "a", "ab", "abc")] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
     assert unique(["b", "a", "b", "c", "a"]) == ["b", "a", "c"]
 
 
 def test_a_shards_name_has_at_most_63_characters_and_keeps_its_number():
-    assert short(f"out/{'a' * 59}.tar") == f"{'a' * 59}.tar"
-    assert short(f"out/{'a' * 28}{'b' * 4}{'c' * 32}") == f"{'a' * 28}...{'c' * 32}"
+    assert short_name(f"out/{'a' * 59}.tar") == f"{'a' * 59}.tar"
+    assert short_name(f"out/{'a' * 28}{'b' * 4}{'c' * 32}") == f"{'a' * 28}...{'c' * 32}"
     assert [
-        short(url) for url in ("s3://b/0.tar", "a/b/", "a", "pipe:cat a/b.tar", "a\x1b.tar", "/")
+        short_name(url)
+        for url in ("s3://b/0.tar", "a/b/", "a", "pipe:cat a/b.tar", "a\x1b.tar", "/")
     ] == [*("0.tar", "b", "a", "pipe:cat a/b.tar", "a\\x1b.tar", "/")]
 
 
@@ -106,15 +112,15 @@ def test_text_is_cut_only_beyond_its_limit():
     assert [escape("abcdef", limit) for limit in (6, 4, 3, 2)] == ["abcdef", "a...", "...", "..."]
     assert escape("x" * 120) == "x" * 120
     assert escape("x" * 121) == "x" * 117 + "..."
-    assert plain("x" * 2000) == "x" * 2000
-    assert plain("x" * 2001) == "x" * 1997 + "..."
-    assert [both_ends(text, 9) for text in ("abcdefghi", "abcdefghij")] == [
+    assert plain_line("x" * 2000) == "x" * 2000
+    assert plain_line("x" * 2001) == "x" * 1997 + "..."
+    assert [without_middle(text, 9) for text in ("abcdefghi", "abcdefghij")] == [
         "abcdefghi",
         "abc...hij",
     ]
-    assert both_ends("abcdefghijkl", 10) == "abcd...jkl"
-    assert both_ends("x" * 120) == "x" * 120
-    assert len(both_ends("x" * 121)) == 120
+    assert without_middle("abcdefghijkl", 10) == "abcd...jkl"
+    assert without_middle("x" * 120) == "x" * 120
+    assert len(without_middle("x" * 121)) == 120
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ def test_hidden_characters_are_spelled_out(text, shown):
 )
 def test_a_place_leaves_out_what_is_already_said(asked, said, shown):
     shard, key, offset = asked
-    assert place(shard, key, offset, said) == shown
+    assert location_text(shard, key, offset, said) == shown
 
 
 def test_a_path_is_relative_only_inside_the_working_folder(tmp_path, monkeypatch):

@@ -211,7 +211,7 @@ def test_a_file_that_another_run_removed_is_read_from_the_server_if_that_has_the
     with http_server(files) as (url, _):
         shard = Shard.url(f"{url}/0.tar")
         cache = ShardCache(tmp_path / "cache", 10**9)
-        cache.begin(cache.plan(), [], 0)
+        cache.begin_epoch(cache.new_plan(), [], 0)
         with cache.open(shard) as source:
             source.read_at(0, source.length)
         with cache.open(shard) as source:

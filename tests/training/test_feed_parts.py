@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.golden_file import check_text
 from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.versions import Buffers
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.stages import Dropped, StageError
 from wdsflow.stages.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import memory_shares
@@ -77,7 +77,7 @@ SOURCES = st.lists(
 def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, together):
     mixed = [
         MixedSource(
-            tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)),
+            tuple((single_shard(f"{number} {shard}"), count) for shard, count in enumerate(counts)),
             weight,
             ends,
         )
@@ -139,7 +139,8 @@ def places(run):
 def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
     mixed = [
         MixedSource(
-            tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight
+            tuple((single_shard(f"{number} {shard}"), count) for shard, count in enumerate(counts)),
+            weight,
         )
         for number, (counts, weight, _) in enumerate(sources)
     ]
@@ -169,7 +170,7 @@ def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
 def test_sources_end_an_epoch_or_repeat_their_samples():
     def length(*sources):
         mixed = [
-            MixedSource(((named(name), count),), weight, ends)
+            MixedSource(((single_shard(name), count),), weight, ends)
             for name, count, weight, ends in sources
         ]
         return BalancedOrder(mixed, job_rank=JobRank(0, 1), batch_size=4, seed=0).length
@@ -246,7 +247,7 @@ def test_epochs_are_counted(name, monkeypatch):
 
 def ref(key, *, held=0, shard="0.tar"):
     return SampleRef(
-        named(shard),
+        single_shard(shard),
         key,
         Blob("jpg", held, -1, b"x" * held if held else None),
         (Blob("txt", 1, 0),),
@@ -353,7 +354,7 @@ def hostile():
 
 
 def listed(catalog, url):
-    return [repr(each) for each in catalog.samples(named(url))]
+    return [repr(each) for each in catalog.samples(single_shard(url))]
 
 
 @pytest.mark.parametrize(
@@ -374,7 +375,7 @@ def test_the_samples_of_a_shard_are_listed(name, tmp_path, monkeypatch):
     again = list(hurt)
     assert listed(catalog, url) == first
     assert hurt == again * 2
-    assert catalog.count(named(url)) == sum(line.startswith("SampleRef") for line in first)
+    assert catalog.count(single_shard(url)) == sum(line.startswith("SampleRef") for line in first)
     assert catalog.hanging_shards(0.0) == []
     check_text(GOLDEN, f"samples of {name}", "\n".join([*first, *map(repr, again), "end"]))
 
@@ -396,7 +397,7 @@ def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeyp
 
     monkeypatch.setattr(sample_catalog, "list_samples", noted)
     for number in (0, 0, 1, 1, 2, 2, 3, 3, 0):
-        assert catalog.count(named(urls[number])) == (4, 4, 21, 12)[number]
+        assert catalog.count(single_shard(urls[number])) == (4, 4, 21, 12)[number]
     assert [urls.index(url) for url in walks] == [0, 1, 2, 2, 3, 0]
 
 
@@ -409,7 +410,7 @@ def set_of(folder, counts):
             for field in ("jpg", "txt")
         ]
         members += [(f"{shard}99.jpg", b"x")]  # lacks its caption
-        urls.append(named(str(write_tar(folder / f"{shard}.tar", members))))
+        urls.append(single_shard(str(write_tar(folder / f"{shard}.tar", members))))
     return urls
 
 
@@ -540,5 +541,7 @@ def made(tasks, bad):
     for task in tasks:
         key, shard = task.ref.key, task.ref.shard
         lost = bad and key.endswith(bad)
-        task.result = FeedLoss("decode", "cut", key, named(shard)) if lost else MadeSample(key, "")
+        task.result = (
+            FeedLoss("decode", "cut", key, single_shard(shard)) if lost else MadeSample(key, "")
+        )
     return tasks

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from wdsflow import FeedOptions
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.metrics_file import Metrics, exposition
 from wdsflow.training.stalls.progress import Progress
@@ -17,12 +17,12 @@ EVIL = 'a\\b"c\nd\x1b\u202e\udcff{}'
 @pytest.fixture
 def tally():
     made = LossTally(kept=1000)
-    made.add_loss(FeedLoss("select", "no-caption", "1", named("/data/0.tar")))
-    made.add_loss(FeedLoss("select", "no-caption", "2", named("/data/0.tar")))
-    made.add_loss(FeedLoss("decode", "truncated", "3", named("/data/1.tar")))
+    made.add_loss(FeedLoss("select", "no-caption", "1", single_shard("/data/0.tar")))
+    made.add_loss(FeedLoss("select", "no-caption", "2", single_shard("/data/0.tar")))
+    made.add_loss(FeedLoss("decode", "truncated", "3", single_shard("/data/1.tar")))
     made.noted["truncated-caption"] += 7
-    made.add_damage(Damage(named("/data/0.tar"), "silent", "ends"))
-    made.add_damage(Damage(named("/data/0.tar"), "truncated-data", "ends"))
+    made.add_damage(Damage(single_shard("/data/0.tar"), "silent", "ends"))
+    made.add_damage(Damage(single_shard("/data/0.tar"), "truncated-data", "ends"))
     return made
 
 
@@ -71,7 +71,7 @@ def test_counters_of_billions_keep_their_last_digit(tally):
 
 
 def test_labels_that_need_it_are_escaped(tally):
-    tally.add_loss(FeedLoss(EVIL, EVIL, "1", named("0.tar")))
+    tally.add_loss(FeedLoss(EVIL, EVIL, "1", single_shard("0.tar")))
     text = exposition(facts(tally), 0)
     assert all(line.isprintable() for line in text.splitlines())
     shown = 'a\\b"c\\nd\\x1b\\u202e\\xff{}'  # as people see it everywhere
@@ -150,9 +150,9 @@ def test_json_lines_hold_the_epochs_facts(tally, tmp_path):
 
 def test_json_lines_are_strict_json_whatever_the_data(tally, tmp_path):
     orjson = pytest.importorskip("orjson")
-    tally.add_loss(FeedLoss("decode", "truncated", EVIL, named(EVIL), EVIL))
-    tally.add_loss(FeedLoss("read", "gone", EVIL, named(EVIL), EVIL))
-    tally.add_damage(Damage(named(EVIL), "silent", EVIL))
+    tally.add_loss(FeedLoss("decode", "truncated", EVIL, single_shard(EVIL), EVIL))
+    tally.add_loss(FeedLoss("read", "gone", EVIL, single_shard(EVIL), EVIL))
+    tally.add_damage(Damage(single_shard(EVIL), "silent", EVIL))
     Metrics(str(tmp_path / "feed.jsonl")).write(facts(tally))
     [line] = (tmp_path / "feed.jsonl").read_bytes().splitlines()
     assert orjson.loads(line)["reasons"][-1]["key"] == 'a\\b"c\\nd\\x1b\\u202e\\xff{}'

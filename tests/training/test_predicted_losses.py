@@ -15,7 +15,7 @@ from wdsflow import FeedOptions
 from wdsflow.readers import scan_options
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.training import get_wds_dataset
 from wdsflow.validate.chosen_readers import feed_of
 from wdsflow.validate.verdicts.judge import judge
@@ -81,7 +81,7 @@ def counted_by_feed(shard: Path, caption: str | None) -> Counter[str]:
 
 def predicted(shard: Path, caption: str | None) -> Counter[str]:
     """Return the samples that the reader of the feed predicts to be lost, by reason."""
-    url = named(str(shard))
+    url = single_shard(str(shard))
     readers = feed_of(("--train-data", str(shard)), 1, caption).readers
     scanned = scan_shard(url, scan_options("full", readers, [url]))
     counts = Counter[str]()

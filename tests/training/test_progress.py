@@ -6,7 +6,7 @@ import pytest
 
 from tests.clock import Clock
 from wdsflow import FeedOptions
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.training.stalls import progress as progress_module
 from wdsflow.training.stalls.loss_tally import (
     Damage,
@@ -32,7 +32,9 @@ def lines(heard):
 
 def lose(tally, count, reason="no-caption", stage="select"):
     for index in range(count):
-        tally.add_loss(FeedLoss(stage, reason, f"key-{index}", named("/data/00001.tar"), "jpg"))
+        tally.add_loss(
+            FeedLoss(stage, reason, f"key-{index}", single_shard("/data/00001.tar"), "jpg")
+        )
 
 
 def progress(status_every=1e-9, **arguments):
@@ -86,7 +88,7 @@ def test_the_table_has_shares_examples_notes_and_damaged_shards(heard):
     lose(tally, 2, "truncated", "decode")
     tally.noted["truncated-caption"] += 20
     for index in range(25):
-        tally.add_damage(Damage(named(f"/data/{index}.tar"), "silent", "ends at byte 512"))
+        tally.add_damage(Damage(single_shard(f"/data/{index}.tar"), "silent", "ends at byte 512"))
     feed.step(640, 10, tally, 0.0)
     feed.end(tally, 0.0)
     [(level, table)] = lines(heard)
@@ -134,9 +136,9 @@ def test_other_ranks_speak_once_an_epoch_and_only_of_trouble(heard, lost, damage
     tally.kept = 1000
     lose(tally, lost)
     if damaged:
-        tally.add_damage(Damage(named("/data/7.tar"), "silent", ""))
-        tally.add_damage(Damage(named("/data/7.tar"), "truncated-data", ""))
-        tally.add_damage(Damage(named("/data/8.tar"), "silent", ""))
+        tally.add_damage(Damage(single_shard("/data/7.tar"), "silent", ""))
+        tally.add_damage(Damage(single_shard("/data/7.tar"), "truncated-data", ""))
+        tally.add_damage(Damage(single_shard("/data/8.tar"), "silent", ""))
     feed.step(64, 1, tally, 0.0)
     feed.end(tally, waited)
     if said is None:
@@ -181,8 +183,8 @@ def test_text_from_data_stays_on_its_line(heard):
     feed, tally = progress(), LossTally()
     feed.begin(0, 2, tally, 0.0)
     evil = "a\x1b[31m\nfeed: all is well\u202e\udcff"
-    tally.add_loss(FeedLoss("decode", "truncated", evil, named(evil), evil))
-    tally.add_damage(Damage(named(evil), "silent", evil))
+    tally.add_loss(FeedLoss("decode", "truncated", evil, single_shard(evil), evil))
+    tally.add_damage(Damage(single_shard(evil), "silent", evil))
     feed.step(64, 1, tally, 0.0)
     feed.end(tally, 0.0)
     told = lines(heard)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden_file import check_text
-from wdsflow.shards.source.base import named, read_fully
+from wdsflow.shards.source.base import read_fully, single_shard
 from wdsflow.stages import Dropped, StageError
 from wdsflow.stages.caption_sources import LARGEST, parse_captions
 from wdsflow.training.columns import FeedColumns
@@ -74,13 +74,13 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
     )
     work = ChunkWork((source,))
     lines, notes = [], []
-    tasks = [task(SampleRef(named("x.tar"), key, *rest)) for key, rest in samples.items()]
+    tasks = [task(SampleRef(single_shard("x.tar"), key, *rest)) for key, rest in samples.items()]
     work(tasks, notes.append)
     lines += [f"{one.ref.key}: {one.result}" for one in tasks]
-    missing = task(SampleRef(named("no.tar"), "k", at("jpg", 1, 0), (at("txt", 1, 1),)))
+    missing = task(SampleRef(single_shard("no.tar"), "k", at("jpg", 1, 0), (at("txt", 1, 1),)))
     work([missing], notes.append)
     lines.append(repr(missing.result))
-    fault = task(SampleRef(named("x.tar"), "k", Blob("jpg", 5, -1, b"fault"), (held,)))
+    fault = task(SampleRef(single_shard("x.tar"), "k", Blob("jpg", 5, -1, b"fault"), (held,)))
     with pytest.raises(RuntimeError) as caught:
         work([fault], notes.append)
     check_text(GOLDEN, "made samples", "\n".join([*lines, str(caught.value), repr(notes)]))
@@ -109,7 +109,10 @@ def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(token
     tasks = [
         task(
             SampleRef(
-                named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)
+                single_shard("x.tar"),
+                key,
+                Blob("jpg", 5, -1, b"image"),
+                (Blob("txt", 3, -1, text),),
             ),
             number,
         )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shards.archives import write_tar
 from wdsflow import FeedOptions
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.training import StallError
 from wdsflow.training.stalls import stall
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
@@ -74,7 +74,7 @@ def commands(message):
 
 def lacking_captions(url, count=300):
     return tally(
-        (count, FeedLoss("select", "no-caption", "0001", named(str(url)), "jpg, json")),
+        (count, FeedLoss("select", "no-caption", "0001", single_shard(str(url)), "jpg, json")),
         fields={("jpg", "json"): count},
     )
 
@@ -115,7 +115,7 @@ def test_of_json_that_cannot_be_read_again_the_command_is_given_that_shows_its_n
 
 
 def test_a_wrong_name_in_json_is_replaced_by_one_that_is_there(shard):
-    lost = tally((9, FeedLoss("caption", "no-caption", "0", named(str(shard)))))
+    lost = tally((9, FeedLoss("caption", "no-caption", "0", single_shard(str(shard)))))
     found = commands(
         stall_message(tally=lost, worker=EMPTY, options=FeedOptions(caption="json:caption"))
     )
@@ -124,7 +124,7 @@ def test_a_wrong_name_in_json_is_replaced_by_one_that_is_there(shard):
 
 def test_an_image_under_another_name_is_named():
     lost = tally(
-        (9, FeedLoss("select", "no-image", "1", named(SHARD), "input.jpg, txt")),
+        (9, FeedLoss("select", "no-image", "1", single_shard(SHARD), "input.jpg, txt")),
         fields={("input.jpg", "txt"): 9},
     )
     assert ["wdsflow", "train", "--image", "input.jpg", "--", "..."] in commands(
@@ -134,7 +134,7 @@ def test_an_image_under_another_name_is_named():
 
 def test_captions_in_another_member_are_named():
     lost = tally(
-        (9, FeedLoss("select", "no-caption", "1", named(SHARD), "jpg, text")),
+        (9, FeedLoss("select", "no-caption", "1", single_shard(SHARD), "jpg, text")),
         fields={("jpg", "text"): 9},
     )
     assert ["wdsflow", "train", "--caption", "text", "--", "..."] in commands(
@@ -164,8 +164,8 @@ def test_a_worker_without_shards_is_told_so():
 def test_damage_is_shown_and_can_be_repaired():
     shards = [f"/data/{index}.tar" for index in range(9)]
     lost = tally(
-        (5, FeedLoss("read", "truncated", "7", named(shards[0]))),
-        damage=[Damage(named(url), "truncated-data", "ends at byte 5") for url in shards],
+        (5, FeedLoss("read", "truncated", "7", single_shard(shards[0]))),
+        damage=[Damage(single_shard(url), "truncated-data", "ends at byte 5") for url in shards],
     )
     said = stall_message(tally=lost, worker=EMPTY)
     assert f"Damaged: {shards[0]}: truncated-data, ends at byte 5" in said
@@ -184,7 +184,8 @@ def test_slow_data_may_be_waited_for_longer():
 
 def test_many_reasons_are_cut_to_the_most_frequent():
     losses = [
-        (count, FeedLoss("decode", f"reason-{count}", "k", named(SHARD))) for count in range(1, 8)
+        (count, FeedLoss("decode", f"reason-{count}", "k", single_shard(SHARD)))
+        for count in range(1, 8)
     ]
     said = stall_message(tally=tally(*losses), lost_in_a_row=28)
     assert "rank 0: 28 samples lost in a row." in said
@@ -195,9 +196,9 @@ def test_many_reasons_are_cut_to_the_most_frequent():
 
 def test_text_from_data_cannot_move_a_cursor_break_a_line_or_run_a_command():
     lost = tally(
-        (5, FeedLoss("select", "no-image", EVIL, named(EVIL), EVIL)),
+        (5, FeedLoss("select", "no-image", EVIL, single_shard(EVIL), EVIL)),
         fields={(EVIL, f"{EVIL}.jpg"): 5},
-        damage=[Damage(named(EVIL), "unreadable", EVIL)],
+        damage=[Damage(single_shard(EVIL), "unreadable", EVIL)],
     )
     said = stall_message(tally=lost, worker=EMPTY._replace(shard=EVIL))
     assert all(line.isprintable() for line in said.splitlines())
@@ -216,20 +217,18 @@ def test_the_error_survives_pickling():
 
 
 def test_a_peek_counts_the_names_in_json(shard):
-    found = peek_json_names(named(str(shard)), "json")
+    found = peek_json_names(single_shard(str(shard)), "json")
     assert (found.samples, found.json_keys["description"].strings) == (3, 3)
     assert found.json_keys["description"].example == "a picture, number 0"
 
 
 @pytest.mark.parametrize("url", ["/nowhere/a.tar", "pipe:echo {}", "http://[bad"])
 def test_a_peek_where_nothing_can_be_had_finds_nothing(url):
-    assert peek_json_names(named(url), "json") is None
+    assert peek_json_names(single_shard(url), "json") is None
 
 
 def test_a_peek_does_not_wait_for_storage_that_hangs():
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections and never answers
-        assert (
-            peek_json_names(named(f"http://127.0.0.1:{server.getsockname()[1]}/a.tar"), "json")
-            is None
-        )
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.tar"
+        assert peek_json_names(single_shard(url), "json") is None
         assert any(thread.name == "wdsflow-peek" for thread in threading.enumerate())

@@ -12,7 +12,7 @@ import pytest
 from tests.clock import Clock
 from tests.golden_file import check_text
 from wdsflow import FeedOptions
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.training.feed.resume.resume_fixes import resume_fixes
 from wdsflow.training.feed.resume.state import OtherSubset, check_state
 from wdsflow.training.sample_tasks import Blob, HangingShard, SampleRef, StreamKey, Task
@@ -33,7 +33,9 @@ WORKER = WorkerFacts(
 
 def tasks(keys, shard="/data/1.tar"):
     return [
-        Task(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, StreamKey(0, 0, 0), 0, 0)
+        Task(
+            SampleRef(single_shard(shard), key, Blob("jpg", 1, 0), ()), 0, StreamKey(0, 0, 0), 0, 0
+        )
         for key in keys
     ]
 
@@ -51,7 +53,7 @@ def losses(kept, **counts):
                     "decode",
                     reason,
                     f"k{number}",
-                    named("/data/7.tar"),
+                    single_shard("/data/7.tar"),
                     "a detail" if reason == "cut" else "",
                 )
             )
@@ -61,7 +63,7 @@ def losses(kept, **counts):
 def damaged(*kinds, kept=0):
     tally = LossTally(kept=kept)
     for number, what in enumerate(kinds):
-        tally.add_damage(Damage(named(f"/data/{number}.tar"), what, f"detail {number}"))
+        tally.add_damage(Damage(single_shard(f"/data/{number}.tar"), what, f"detail {number}"))
     return tally
 
 
@@ -133,8 +135,8 @@ STALLS = {
         "waited": 60.0,
         "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", tokens=True)],
         "reading": [
-            HangingShard(named("/data/1.tar"), 62.0, 0, ""),
-            HangingShard(named("/data/2.tar"), 63.0, 1200, "last"),
+            HangingShard(single_shard("/data/1.tar"), 62.0, 0, ""),
+            HangingShard(single_shard("/data/2.tar"), 63.0, 1200, "last"),
         ],
     },
     "nine hang": {
@@ -145,7 +147,7 @@ STALLS = {
             for number in range(4)
         ],
         "reading": [
-            HangingShard(named(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)
+            HangingShard(single_shard(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)
         ],
     },
     "a decoder is stopped": {
@@ -264,7 +266,9 @@ def test_an_epoch_is_told_as_it_comes(rank, world_size, monkeypatch, caplog):
     for batch, seconds in enumerate((9.0, 1.0, 9.5, 0.5), 1):
         clock.sleep(seconds)
         tally.kept += 1000
-        tally.add_loss(FeedLoss("decode", "cut", f"k{batch}", named("/data/1.tar"), "a detail"))
+        tally.add_loss(
+            FeedLoss("decode", "cut", f"k{batch}", single_shard("/data/1.tar"), "a detail")
+        )
         shown.step(1000, batch, tally, 5.0 + batch)
     for seconds in (9.9, 10.0, 19.0, 20.0, 29.9, 30.0, 41.0):
         shown.wait(seconds, tally, 9.0)
@@ -273,7 +277,7 @@ def test_an_epoch_is_told_as_it_comes(rank, world_size, monkeypatch, caplog):
     for number in range(21):
         tally.add_damage(
             Damage(
-                named(f"/data/{number}.tar"),
+                single_shard(f"/data/{number}.tar"),
                 ("cut", "no-tar", "unreadable")[min(number, 2)],
                 "a detail",
             )

@@ -9,8 +9,8 @@ import pytest
 from tests.cli import shards
 from tests.golden_file import check_text
 from wdsflow import FeedOptions
-from wdsflow.shards.short_look import some_of
-from wdsflow.shards.source.base import named
+from wdsflow.shards.short_look import spread_selection
+from wdsflow.shards.source.base import single_shard
 from wdsflow.training.launch import preflight
 
 GOLDEN = Path(__file__).parent / "golden" / "preflight.txt"
@@ -158,11 +158,11 @@ def shown(found, folder):
     [("0.tar", 2000), ("pipe:cat ", 4), ("http://x/", 200), ("s3://x/", 200)],
 )
 def test_of_many_shards_some_that_lie_evenly_are_read(first, most):
-    urls = [named(f"{first}{number}") for number in range(most)]
-    assert some_of(urls) == urls
-    more = [named(f"{first}{number}") for number in range(2 * most + 1)]
-    chosen = some_of(more)
+    urls = [single_shard(f"{first}{number}") for number in range(most)]
+    assert spread_selection(urls) == urls
+    more = [single_shard(f"{first}{number}") for number in range(2 * most + 1)]
+    chosen = spread_selection(more)
     assert len(chosen) == most
     assert chosen[:3] == [more[0], more[2], more[4]]
     assert chosen[-1] == more[(most - 1) * (2 * most + 1) // most]
-    assert some_of([]) == []
+    assert spread_selection([]) == []

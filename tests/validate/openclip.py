@@ -15,7 +15,7 @@ from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import OK
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 
 MEMBERS = {"usable": ("jpg", "txt"), "no caption": ("jpg", "json"), "no image": ("txt",)}
@@ -64,7 +64,7 @@ def evidence_of(url: str, samples: Sequence[Sample]) -> ShardEvidence:
             collector.add(sample.key, Part(suffix, OK), 0)
     members = sum(len(MEMBERS[sample.kind]) for sample in samples)
     return ShardEvidence(
-        named(url),
+        single_shard(url),
         members=members,
         member_bytes=100 * members,
         samples=len({sample.key for sample in samples}),

@@ -13,14 +13,14 @@ from wdsflow.scan.evidence import Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.shapes import Runs
 from wdsflow.scan.statuses import UNKNOWN
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 
 def scan(
     path: Path, entries: list[Entry], level: Level = "headers", **options: tuple[str, ...]
 ) -> ShardEvidence:
     path.write_bytes(write(entries, 2).data)
-    return scan_shard(named(str(path)), ScanOptions(level, **options))  # type: ignore[arg-type]
+    return scan_shard(single_shard(str(path)), ScanOptions(level, **options))  # type: ignore[arg-type]
 
 
 def members(names: str) -> list[Entry]:

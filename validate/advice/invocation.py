@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wdsflow.shards.shard import PIPE
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.written_names import compact_patterns
 from wdsflow.text.shell import command, quote_path
 
 from .training_flags import train_data, with_flags
@@ -91,7 +91,7 @@ class Invocation:
 
     def _shards(self) -> list[str]:
         """Return the shards as words of a command, in few of them."""
-        return [quote_path(url) for url in compact(self.urls, _MOST_NAMED)]
+        return [quote_path(url) for url in compact_patterns(self.urls, _MOST_NAMED)]
 
     def _pipe_option(self) -> list[str]:
         """Return the option that allows pipes, if some url is one or may be, as those in a list."""

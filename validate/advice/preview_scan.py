@@ -11,7 +11,7 @@ from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
-from wdsflow.shards.tar.walk import MemberBatch, Row, Seen
+from wdsflow.shards.tar.walk import MemberBatch, Occurrences, Row
 
 if TYPE_CHECKING:
     from wdsflow.repair.sample_fixer import Field
@@ -51,7 +51,7 @@ class _PreviewWalk:
     def __init__(self, preview: Preview) -> None:
         self.preview = preview
         self.stop = Stop("end", 0, "")
-        self.seen: dict[str, Seen] = {}
+        self.seen: dict[str, Occurrences] = {}
         self.fields: list[Field] = []
 
     def read(self, member: Row, start: int, size: int) -> bytes:
@@ -64,7 +64,7 @@ class _PreviewWalk:
             rows.append((name, size, len(self.fields), position, "file"))
             self.fields.append(field)
             if len(rows) == _BATCH:
-                yield MemberBatch(rows, b"", _NO_WINDOW, beyond=False)
+                yield MemberBatch(rows, b"", _NO_WINDOW, is_past_stop=False)
                 rows, self.fields = [], []
         if rows:
-            yield MemberBatch(rows, b"", _NO_WINDOW, beyond=False)
+            yield MemberBatch(rows, b"", _NO_WINDOW, is_past_stop=False)

@@ -12,7 +12,7 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import escape
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from ..finding import Advice
 from ..rules.kit.base import Context
@@ -137,7 +137,7 @@ def _for_some_readers(
         by_plan.setdefault(repair.plan, []).extend(advice_of_reader)
     for plan, advice_of_plan in by_plan.items():
         titles = list(dict.fromkeys(advice.title for advice in advice_of_plan))
-        remarks = [f"for {listed(titles)} alone"]
+        remarks = [f"for {enumeration(titles)} alone"]
         price = cost_text(before, forecast.verdicts(plan))
         if price:
             remarks.append(f"although {price}")
@@ -215,7 +215,7 @@ def _description(forecast: RepairForecast, plan: RepairPlan) -> str:
         lossless = forecast.repaired(replace(plan, drop_bad=False))
         left_out = lossless.samples - forecast.repaired(plan).samples
         steps[-1] += f", {left_out:,} in all"
-    text = listed([*_structure(forecast, plan), *steps]) or "write plain tars"
+    text = enumeration([*_structure(forecast, plan), *steps]) or "write plain tars"
     now = forecast.empty_captions()
     then = forecast.empty_captions(plan)
     if then < now:

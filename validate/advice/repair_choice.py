@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wdsflow.repair.repair_plan import RepairPlan
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
@@ -102,7 +102,7 @@ def cost_text(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
             costs.append(f"{title} then ends with an exception (now {now.usable:,} samples)")
         else:
             costs.append(f"{title} then gets {then.usable:,} samples (now {now.usable:,})")
-    return listed(costs)
+    return enumeration(costs)
 
 
 def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:

@@ -14,7 +14,7 @@ from wdsflow.readers.open_clip.startup import Start, simulate_start
 from wdsflow.readers.open_clip.url_expansion import not_expanded
 from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 from .dealt_shards import with_dealt_shards
 from .drawn_shards import with_drawn_shards
@@ -125,7 +125,7 @@ def _as_opened(
     Those that stand in for the shards of the command stay as they are: how it opens its own is
     another question.
     """
-    unreached = {url for url in map(named, urls or ()) if reader.why_not_opened(url)}
+    unreached = {url for url in map(single_shard, urls or ()) if reader.why_not_opened(url)}
     return [unreadable_shard(shard.url) if shard.url in unreached else shard for shard in shards]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 
 
@@ -34,7 +34,7 @@ def named_shards(
     shards: list[ShardEvidence] = []
     unknown: set[int] = set()
     is_scanned = False
-    for index, url in enumerate(map(named, urls)):
+    for index, url in enumerate(map(single_shard, urls)):
         shard = scanned.get(_plain(url))
         if shard is None:
             # OpenCLIP may find it; for servers and commands this is not known.

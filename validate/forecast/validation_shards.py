@@ -10,7 +10,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.url_expansion import openclip_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -85,5 +85,5 @@ def _all_missing(val_data: str) -> str:
         return "--val-data cannot be expanded"
     if any(":" in url or os.path.isfile(url) for url in urls):
         return ""
-    missing = [ShardEvidence(named(url), error="missing") for url in urls]
+    missing = [ShardEvidence(single_shard(url), error="missing") for url in urls]
     return f"--val-data: {unreadable_text(missing)}"

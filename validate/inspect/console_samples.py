@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.text.install import install_extras
 from wdsflow.text.shell import escape
-from wdsflow.text.words import short, size
+from wdsflow.text.words import short_name, size
 
 from ..report.writer import Writer
 from .shown_sample import MOST_LETTERS, ShownSample, score_value_text
@@ -31,7 +31,7 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
         count += 1
         key = escape(sample.listed.key, 200)
         writer.heading(
-            f"{key} in {short(sample.url)}, first member at byte {sample.listed.offset:,}"
+            f"{key} in {short_name(sample.url)}, first member at byte {sample.listed.offset:,}"
         )
         for name, length, _ in sample.listed.members:
             text = _description(sample, name, length)

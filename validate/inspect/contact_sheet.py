@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from wdsflow.pages import render
-from wdsflow.text.words import short
+from wdsflow.text.words import short_name
 
 from .shown_sample import ShownSample, score_value_text
 
@@ -43,7 +43,7 @@ def _article(sample: ShownSample) -> dict[str, object]:
     facts += list(sample.fates.items())
     return {
         "key": sample.listed.key,
-        "shard": short(sample.url),
+        "shard": short_name(sample.url),
         "about": caption[:_MOST_LETTERS],
         "images": images,
         "facts": facts,

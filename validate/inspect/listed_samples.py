@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.samples.grouping import group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
@@ -49,7 +49,7 @@ def listed_samples(source: Source) -> Iterator[ListedSample]:
     """
     current: ListedSample | None = None
     walk = Walk(source)
-    for begins_sample, key, field_name, (_, length, data, header, _) in grouped(walk):
+    for begins_sample, key, field_name, (_, length, data, header, _) in group_members(walk):
         if current is None or begins_sample:
             if current is not None:
                 yield current

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wdsflow.scan.evidence import CaptionFacts, ImageFacts
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, place, short, size
+from wdsflow.text.words import how_many, location_text, short_name, size
 
 from ..report.writer import Writer
 from .listed_samples import ListedSample
@@ -47,7 +47,7 @@ def show_overview(total: Overview, console: "Console") -> None:
 def show_samples(url: str, samples: Sequence[ListedSample], console: "Console") -> None:
     """Print the first samples of a shard, one per line."""
     writer = Writer(console)
-    writer.heading(f"First samples of {short(url)}")
+    writer.heading(f"First samples of {short_name(url)}")
     rows = []
     for sample in samples:
         texts = [f"{escape(name, 30)} {size(length)}" for name, length, _ in sample.members]
@@ -146,7 +146,7 @@ def _tallies(total: Overview, writer: Writer) -> None:
     writer.heading("Worth knowing")
     for name, (tally, url) in list(total.tallies.items())[: 2 * MOST]:
         meaning = TALLIES.get(name, name)
-        location = place(url, tally.key, tally.offset)
+        location = location_text(url, tally.key, tally.offset)
         first = f" (first: {location})" if location else ""
         writer.line(f"{tally.count:>8,}  {meaning}", (first, "dim"), indent=2, hang=10)
 
@@ -160,7 +160,7 @@ def _shards(total: Overview, writer: Writer) -> None:
             state = f"{shard.stop.kind} at {shard.stop.offset:,}"
         stored = "" if shard.size is None else size(shard.size)
         numbers = (stored, f"{shard.members:,}", f"{shard.samples:,}")
-        rows.append((short(shard.url), *numbers, escape(key, 32), state))
+        rows.append((short_name(shard.url), *numbers, escape(key, 32), state))
     writer.blank()
     _table(
         writer,

@@ -12,7 +12,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.picture_decoding import decode_picture
-from wdsflow.stages.scores.sample_fields import chosen, parse_images
+from wdsflow.stages.scores.sample_fields import chosen_fields, parse_images
 from wdsflow.stages.select import uniform
 
 from .listed_samples import ListedSample, listed_samples
@@ -153,7 +153,7 @@ def _read(url: Shard, numbered: _NumberedSample) -> ShownSample:
     sample = numbered.sample
     source = numbered.source
     shown = ShownSample(url, sample)
-    images = chosen(parse_images(IMAGES), [name.lower() for name, _, _ in sample.members])
+    images = chosen_fields(parse_images(IMAGES), [name.lower() for name, _, _ in sample.members])
     for name, length, data in sample.members:
         if name.lower() in images:
             shown.images[name] = _thumbnail(source.read_at(data, min(length, _MOST_BYTES)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.shards.scratch import scratch
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from ..verdicts.check_result import Check, CheckResult
 from .checks.check_fork import METHODS, check_fork
@@ -83,7 +83,7 @@ def _without_base(
     if "fork" not in checks or not base.facts.workers:
         raise error
     fork = check_fork(runs, request, base)
-    if len(fork.faults) != 1 or listed(METHODS) in fork.faults[0].message:
+    if len(fork.faults) != 1 or enumeration(METHODS) in fork.faults[0].message:
         raise error
     summary = f"it does not run as it is: {base.failure}"
     return [

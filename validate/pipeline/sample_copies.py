@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.pieces.tar_members import member
-from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.samples.grouping import group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, number, padded
+from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, decode_number, padded
 from wdsflow.shards.tar.walk import Member, Walk
 
 # Two empty blocks.
@@ -86,7 +86,7 @@ class SmallTars:
                 while unread:
                     location = unread.pop(0)
                     self._samples[location] = _sample_bytes(source, location.offset)
-                    if not source.random:
+                    if not source.is_seekable:
                         # The walk has read past the beginning of the next sample.
                         break
             if len(unread) == before:
@@ -101,7 +101,7 @@ class SmallTars:
         members = []
         with open_source(Shard.file(path)) as source:
             walk = Walk(source, contents=True)
-            for _, _, field, row in grouped(walk):
+            for _, _, field, row in group_members(walk):
                 if Member(*row).kind == "file":
                     members.append((field, walk.read(row)))
         return members
@@ -159,7 +159,7 @@ def renamed(key: str, members: Sequence[tuple[str, bytes]]) -> bytes:
 
 def _locations(url: Shard, source: Source) -> Iterator[SampleLocation]:
     """Yield the samples of an open shard in order."""
-    for begins_sample, key, _, row in grouped(Walk(source)):
+    for begins_sample, key, _, row in group_members(Walk(source)):
         if begins_sample:
             yield SampleLocation(url, Member(*row).header, key)
 
@@ -171,7 +171,7 @@ def _sample_bytes(source: Source, offset: int) -> bytes | None:
     """
     part = SourcePart(source, offset, _global_headers(source))
     end = 0
-    for begins_sample, _, _, row in grouped(Walk(part)):
+    for begins_sample, _, _, row in group_members(Walk(part)):
         member_row = Member(*row)
         if end and (begins_sample or member_row.header > _MOST_BYTES):
             end = member_row.header
@@ -188,7 +188,7 @@ def _global_headers(source: Source) -> bytes:
     end = 0
     while (block := source.read_at(end, BLOCK))[_TYPE] == _GLOBAL_HEADER:
         try:
-            end += BLOCK + padded(number(block[_SIZE]))
+            end += BLOCK + padded(decode_number(block[_SIZE]))
         except BadHeader:
             break
     return source.read_at(0, end) if 0 < end <= _MOST_BYTES else b""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.tallies import TALLIES
-from wdsflow.text.words import how_many, short, size
+from wdsflow.text.words import how_many, short_name, size
 
 if TYPE_CHECKING:
     from .report import Report
@@ -44,7 +44,7 @@ def defect_table(report: "Report") -> dict[str, object] | None:
         shard_size = sizes.get(url, 0)
         rows.append(
             {
-                "name": short(url),
+                "name": short_name(url),
                 "size": size(shard_size),
                 "share": shard_size / largest,
                 "cells": cells,

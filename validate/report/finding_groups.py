@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wdsflow.text.words import listed, plain, short, unique
+from wdsflow.text.words import enumeration, plain_line, short_name, unique
 
 from ..catalog.rule_catalog import rule_list
 from ..finding import ORDER, Advice, Finding, Repair, Severity, advice_text
@@ -63,7 +63,9 @@ def rule_titles() -> dict[str, str]:
 
 def shards_of(group: FindingGroup) -> list[str]:
     """Return the names of the shards in which a rule found something, each once."""
-    return unique(short(finding.shard) for finding in group.findings if finding.shard is not None)
+    return unique(
+        short_name(finding.shard) for finding in group.findings if finding.shard is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def next_steps(report: "Report") -> list[NextStep]:
     next_steps = []
     for same in groups.values():
         first = same[0]
-        text = plain(advice_text(same))
+        text = plain_line(advice_text(same))
         next_steps.append(NextStep(text, first.command, first.safe, first.language))
     for repair, codes in repairs_with_codes(report.errors):
         if number_of(repair.command, next_steps) is None:
@@ -101,12 +103,12 @@ def next_steps(report: "Report") -> list[NextStep]:
 def repair_step(repair: Repair, codes: Sequence[str]) -> NextStep:
     """Return the step that fixes these codes by a repair."""
     names = rule_titles()
-    text = f"fix {listed(codes)}"
+    text = f"fix {enumeration(codes)}"
     if len(codes) == 1 and codes[0] in names:
         text += f" ({names[codes[0]]})"
     if repair.note:
         text += f": {repair.note}"
-    return NextStep(plain(text), repair.command, repair.safe)
+    return NextStep(plain_line(text), repair.command, repair.safe)
 
 
 def number_of(command: str, steps: Sequence[NextStep]) -> int | None:

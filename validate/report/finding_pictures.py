@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wdsflow.pages.page_samples import samples_around
-from wdsflow.pages.sample_views import SampleView, view
+from wdsflow.pages.sample_views import SampleView, sample_view
 from wdsflow.shards.shard import Shard
 
 from .finding_groups import FindingGroup
@@ -19,9 +19,9 @@ def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
     views: dict[str, list[SampleView]] = {}
     for url, codes_of in _locations(groups).items():
         # A shard is read once for all rules.
-        for offset, sample in samples_around(Shard.stored(url), codes_of):
+        for offset, sample in samples_around(Shard.from_text(url), codes_of):
             for code in codes_of[offset]:
-                views.setdefault(code, []).append(view(sample))
+                views.setdefault(code, []).append(sample_view(sample))
     return views
 
 
@@ -44,7 +44,7 @@ def _locations(groups: Sequence[FindingGroup]) -> dict[str, dict[int, list[str]]
             assert finding.shard is not None
             assert finding.offset is not None
             # Only on this machine.
-            if Shard.stored(finding.shard).path is None:
+            if Shard.from_text(finding.shard).path is None:
                 continue
             locations.setdefault(finding.shard, {}).setdefault(finding.offset, []).append(
                 group.code

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wdsflow.text.words import how_many, place, plain, short
+from wdsflow.text.words import how_many, location_text, plain_line, short_name
 
 from ..finding import Finding
 from .finding_groups import (
@@ -60,7 +60,7 @@ def _group(same: FindingGroup, writer: Writer) -> None:
     from rich.text import Text
 
     name = Text(f"{SEVERITIES[same.severity]:<8}", style=f"bold {_COLOURS[same.severity]}")
-    title = plain(same.title or same.findings[0].message)
+    title = plain_line(same.title or same.findings[0].message)
     writer.line(name, (same.code, "bold"), "  ", title, hang=10)
     # With the name of the shard.
     located: list[tuple[Finding, str]] = []
@@ -69,7 +69,7 @@ def _group(same: FindingGroup, writer: Writer) -> None:
         if finding.shard is None:
             without_shard.append(finding)
         else:
-            located.append((finding, short(finding.shard)))
+            located.append((finding, short_name(finding.shard)))
     most = SHOWN if same.severity != "info" else 1
     has_several = len({finding.shard for finding, _ in located}) > 1
     for finding, shard in located[:most]:
@@ -87,9 +87,9 @@ def _group(same: FindingGroup, writer: Writer) -> None:
 
 
 def _finding(finding: Finding, title: str, writer: Writer, shard: str) -> None:
-    message = plain(finding.message)
+    message = plain_line(finding.message)
     prefix = f"{shard}: " if shard and shard not in message else ""
-    location = place(finding.shard, finding.key, finding.offset, said=prefix + message)
+    location = location_text(finding.shard, finding.key, finding.offset, message=prefix + message)
     if message == title:
         # It is the heading of the group.
         message = prefix.removesuffix(": ")
@@ -110,7 +110,7 @@ def _fixes(same: FindingGroup, todo: list[NextStep], shown: dict[str, str], writ
             writer.line((f"fix: {before}", "dim"), indent=4)
             continue
         shown[repair.command] = f"as for {same.code}"
-        note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
+        note = plain_line(repair.note) or ("" if repair.safe else "data is changed or left out")
         kind = "fix" if repair.safe else "unsafe fix"
         heading = f"{kind} ({note}):" if note else f"{kind}:"
         writer.line((heading, "dim"), indent=4)
@@ -124,6 +124,6 @@ def ignored_lines(report: "Report") -> Iterator[str]:
     """
     counts = Counter((finding.code, reason) for finding, reason in report.ignored)
     for (code, reason), number in counts.items():
-        yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"
+        yield f"ignored {code}, {how_many(number, 'finding')}: {plain_line(reason) or 'no reason given'}"
     if report.known:
         yield f"{how_many(report.known, 'known finding')} in the baseline not shown"

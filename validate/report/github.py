@@ -7,7 +7,7 @@ annotation.
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from wdsflow.text.words import command_lines, plain, relative
+from wdsflow.text.words import command_lines, plain_line, relative
 
 from ..finding import Severity
 from ..verdicts.verdict import Outcome, Verdict
@@ -39,7 +39,7 @@ def _verdict(verdict: Verdict) -> str:
     """Return the command for a verdict: the summary, then the first reasons."""
     summary, reasons = summary_and_reasons(verdict)
     message = "\n".join([summary, *reasons[:_NAMED]])
-    title = f"{plain(verdict.title)} {verdict.word}"
+    title = f"{plain_line(verdict.title)} {verdict.word}"
     name = _OUTCOMES.get(verdict.outcome, "error")
     return _command(name, message, title=title)
 
@@ -50,7 +50,7 @@ def _findings(same_rule: FindingGroup) -> str:
     It has the first finding, the other shards, and a fix.
     """
     first = same_rule.findings[0]
-    message = plain(first.message)
+    message = plain_line(first.message)
     message += _other_shards(shards_of(same_rule)[1:])
     for repair, _ in repairs_with_codes(same_rule.findings)[:1]:
         message += "\nfix: " + "\n".join(command_lines(repair.command))
@@ -96,4 +96,4 @@ def _file(shard: str) -> str | None:
     # One letter is a drive of Windows.
     if len(urlsplit(path).scheme) > 1:
         return None
-    return plain(path)
+    return plain_line(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.pages import render as page
 from wdsflow.pages.histograms import Chart, chart
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.text.words import how_many, place, plain, size
+from wdsflow.text.words import how_many, location_text, plain_line, size
 
 from ..forecast.forecast_result import Forecast
 from ..forecast.forecast_text import sentences
@@ -53,7 +53,7 @@ def render(report: "Report") -> str:
         "validation.html",
         scripts=("uPlot.iife.min.js", "page.js"),
         data={"charts": {histogram.name: histogram.for_script() for histogram in charts}},
-        title=f"wdsflow: {plain(outcome)}",
+        title=f"wdsflow: {plain_line(outcome)}",
         **_parts(report),
         charts=charts,
         formats=_shares(statistics.formats),
@@ -127,7 +127,7 @@ def _stage_bars(verdict: Verdict) -> Iterator[dict[str, object]]:
     stages = verdict.run.stages
     most = max((stage.out for stage in stages), default=1)
     for stage in stages:
-        yield _bar(plain(f"left {stage.name}"), stage.out, stage.out / max(1, most))
+        yield _bar(plain_line(f"left {stage.name}"), stage.out, stage.out / max(1, most))
 
 
 def _funnel_bars(verdict: Verdict) -> Iterator[dict[str, object]]:
@@ -154,7 +154,9 @@ def _group(findings: FindingGroup) -> dict[str, object]:
     """Return the findings of one rule."""
     messages = []
     for finding in findings.findings[:SHOWN]:
-        location = place(finding.shard, finding.key, finding.offset, said=plain(finding.message))
+        location = location_text(
+            finding.shard, finding.key, finding.offset, message=plain_line(finding.message)
+        )
         messages.append({"message": finding.message, "place": location})
     return {
         "code": findings.code,

@@ -4,7 +4,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wdsflow.text.words import duration, how_many, plain, size, unique
+from wdsflow.text.words import duration, how_many, plain_line, size, unique
 
 from ..finding import ORDER, Finding
 from ..forecast.forecast_text import sentences
@@ -65,10 +65,10 @@ def show(report: "Report", console: "Console") -> None:
         writer.heading("Forecast")
         for line in sentences(forecast):
             stripped = line.lstrip(" ")
-            writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
+            writer.line(plain_line(stripped), indent=2 + len(line) - len(stripped), hang=2)
     writer.blank()
     for note in notes(report):
-        writer.line("Note: ", plain(note), hang=6)
+        writer.line("Note: ", plain_line(note), hang=6)
     writer.line((closing_line(report), "dim"), hang=2)
     if report.findings:
         writer.line(("What a code means and how to fix it:", "dim"))
@@ -116,7 +116,12 @@ def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
     colour = f"bold {_COLOURS.get(verdict.word, 'red')}"
     summary, reasons = summary_and_reasons(verdict)
     writer.line(
-        (plain(verdict.title), "bold"), "  ", (verdict.word.upper(), colour), "  ", summary, hang=4
+        (plain_line(verdict.title), "bold"),
+        "  ",
+        (verdict.word.upper(), colour),
+        "  ",
+        summary,
+        hang=4,
     )
     return reasons
 
@@ -128,7 +133,7 @@ def _checks(report: "Report", writer: Writer) -> None:
         codes = ", ".join(sorted({fault.code for fault in result.faults}))
         text = f"see {codes}" if codes else result.summary
         answer = result.answer.upper()
-        writer.line((result.check, "bold"), "  ", (answer, colour), "  ", plain(text), hang=4)
+        writer.line((result.check, "bold"), "  ", (answer, colour), "  ", plain_line(text), hang=4)
 
 
 def _most_telling(findings: Sequence[Finding]) -> Finding:

@@ -4,7 +4,7 @@ import json
 from urllib.parse import quote, urlsplit
 
 from wdsflow import version
-from wdsflow.text.words import command_lines, plain, relative
+from wdsflow.text.words import command_lines, plain_line, relative
 
 from ..catalog.manual_pages import explain
 from ..finding import Finding
@@ -73,7 +73,7 @@ def _rule(code: str, title: str | None, level: str) -> dict[str, object]:
 def _result(
     finding: Finding, codes: list[str], fallback: str | None, reason: str | None
 ) -> dict[str, object]:
-    text = plain(finding.message)
+    text = plain_line(finding.message)
     repair = finding.repair
     if repair is not None:
         kind = "Fix" if repair.safe else "Fix (unsafe)"
@@ -96,10 +96,12 @@ def _result(
             "physicalLocation": {"artifactLocation": artifact(url), "region": region}
         }
         if finding.key is not None:
-            location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]
+            location["logicalLocations"] = [{"name": plain_line(finding.key), "kind": "member"}]
         result["locations"] = [location]
     if reason is not None:
-        result["suppressions"] = [{"kind": "external", "justification": plain(reason) or "ignored"}]
+        result["suppressions"] = [
+            {"kind": "external", "justification": plain_line(reason) or "ignored"}
+        ]
     return result
 
 

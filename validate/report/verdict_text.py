@@ -1,6 +1,6 @@
 """A verdict in words: its numbers, its reasons, and what it means for the run."""
 
-from wdsflow.text.words import how_many, plain
+from wdsflow.text.words import how_many, plain_line
 
 from ..verdicts.pipeline_run import PipelineRun
 from ..verdicts.verdict import Funnel, Outcome, Verdict
@@ -31,7 +31,7 @@ def consequence(verdict: Verdict) -> str:
 
 def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
     """Return the numbers of the outcome, and the reasons that need separate lines."""
-    reasons = [plain(reason.message) for reason in verdict.reasons]
+    reasons = [plain_line(reason.message) for reason in verdict.reasons]
     if verdict.run is not None:
         return _observed(verdict, verdict.run), reasons
     if verdict.outcome == "refused":

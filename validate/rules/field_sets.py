@@ -8,7 +8,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import enumeration, how_many
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
@@ -83,7 +83,7 @@ class MixedExtensions(Rule):
             most = max(lost.values())
             severity = "error" if most > context.max_loss * context.evidence.samples else "warning"
             effect = f": for {context.reader_titles(lost)}, {how_many(most, 'image')} fall out"
-        many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
+        many = enumeration(f"{name} ({counts[name]:,})" for name in (common, *rare))
         others = sum(counts[name] for name in rare)
         shard, sample = first[rare[0]]
         yield self.finding(

@@ -12,7 +12,7 @@ from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import enumeration, how_many
 
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, is_option
@@ -214,7 +214,7 @@ def _layout_hint(context: Context) -> str:
 def field_phrase(names: tuple[str, ...]) -> str:
     """Return field names as a phrase: "a txt field", "a jpg, png, jpeg or webp field"."""
     words = [escape(name, _MOST_LETTERS) for name in names]
-    return f"a {listed(words).replace(' and ', ' or ')} field"
+    return f"a {enumeration(words).replace(' and ', ' or ')} field"
 
 
 def _effect(context: Context, readers: list[str]) -> str:

@@ -7,7 +7,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.url_schemes import as_pipe
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.shard import PIPE
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape, quote
 from wdsflow.text.words import how_many
@@ -60,11 +60,13 @@ class UnopenedUrls(Rule):
         options = {"--train-data": arguments.train_data, "--val-data": arguments.val_data}
         for option, data in options.items():
             patterns = data.split("::") if data else []
-            unreached = [pattern for pattern in patterns if reader.why_not_opened(named(pattern))]
+            unreached = [
+                pattern for pattern in patterns if reader.why_not_opened(single_shard(pattern))
+            ]
             if not unreached:
                 continue
             first = escape(redact(unreached[0]), _MOST_LETTERS)
-            why = reader.why_not_opened(named(unreached[0]))
+            why = reader.why_not_opened(single_shard(unreached[0]))
             text = f"{short_title(reader.title)} does not open {option} {first}: {why}; wdsflow train does"
             piped = [
                 pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns

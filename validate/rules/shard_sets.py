@@ -188,7 +188,7 @@ class HalfDownload(Rule):
             if run is not None:
                 most = f" (at most {run.shards:,})" if run.shards else ""
                 state = f"{run.title} did not finish, or still runs: not all of its shards{most} are written"
-                command = run.from_here(run.words)
+                command = run.command_from_here(run.command_words)
                 yield self.finding(
                     f"{shown}: {state}; the same command resumes it",
                     context.reader_names(),

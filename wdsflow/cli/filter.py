@@ -68,13 +68,13 @@ def filter(  # noqa: A001 - the name of the command
     Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half
     or more was quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
-    from wdsflow.filtering.recipe.recipe_file import merged
+    from wdsflow.filtering.recipe.recipe_file import merged_recipe
     from wdsflow.filtering.run_filter import filter_shards
     from wdsflow.filtering.run_output import run_folder
 
     refuse_empty_join(join, typed)
     refuse_missing_join(file.recipe, typed)
-    recipe = merged(file.recipe, flags)
+    recipe = merged_recipe(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
         _print(printing, paths, recipe, scores, join, allow_pipe=options.allow_pipe)
         if printing.explain:
@@ -115,9 +115,9 @@ def _print(
 ) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
-        from wdsflow.filtering.recipe.recipe_file import schema
+        from wdsflow.filtering.recipe.recipe_file import recipe_schema
 
-        print(schema(), end="")
+        print(recipe_schema(), end="")
         return
     if printing.explain:
         from wdsflow.filtering.pilot_run import explain_plan
@@ -134,7 +134,7 @@ def _print(
             )
         )
         return
-    from wdsflow.filtering.recipe.recipe_file import printed
+    from wdsflow.filtering.recipe.recipe_file import recipe_yaml
     from wdsflow.joining.recorded_join import join_flags
 
-    print(printed(recipe, join_flags(join.changed_join()).strip()), end="")
+    print(recipe_yaml(recipe, join_flags(join.changed_join()).strip()), end="")

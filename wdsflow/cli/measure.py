@@ -54,7 +54,7 @@ def measure(
     Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value
     for half or more of the samples; 2 if the command is wrong, or nothing could be read or written.
     """
-    from wdsflow.filtering.recipe.recipe_file import merged
+    from wdsflow.filtering.recipe.recipe_file import merged_recipe
     from wdsflow.filtering.run_filter import measure_shards
     from wdsflow.filtering.run_output import run_folder
 
@@ -62,7 +62,7 @@ def measure(
     refuse_missing_join(file.recipe, typed)
     # An output folder may have ledgers with scores already.
     shards, out = paths.require_paths(
-        "scored", *(missing_scores(merged(file.recipe, flags)) if paths.out is None else ())
+        "scored", *(missing_scores(merged_recipe(file.recipe, flags)) if paths.out is None else ())
     )
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
@@ -92,9 +92,9 @@ def _earlier_recipe(folder: Path) -> Path | None:
 
 def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the recipe. Raises ValueError."""
-    from wdsflow.filtering.recipe.recipe_file import merged
+    from wdsflow.filtering.recipe.recipe_file import merged_recipe
 
-    recipe = replace(merged(file, flags), where="", keep=(), near=())
+    recipe = replace(merged_recipe(file, flags), where="", keep=(), near=())
     if gap := next(missing_scores(recipe), None):
         raise gap
     return recipe

@@ -16,7 +16,7 @@ from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest
 from wdsflow.records.working_folder import store_of, working_folder
 from wdsflow.shards.source.base import SourceError, local_path
-from wdsflow.text.options import argument, place, required
+from wdsflow.text.options import argument, folder_or_url, required
 from wdsflow.text.shell import escape
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class PackInputs:
         "--output",
         "-o",
         metavar="OUT",
-        parse=place,
+        parse=folder_or_url,
     )
 
     @contextmanager

@@ -132,7 +132,7 @@ def _why_idle(step: "Step", report: "RepairReport") -> str:
 def _nothing_read_message(report: "RepairReport") -> str:
     """Return the message of a repair that could read no shard: the first one, and why."""
     first = report.shards[0]
-    path = Shard.stored(first.url).path
+    path = Shard.from_text(first.url).path
     shards = first.url if path is None else os.path.abspath(path)
     more = len(report.shards) - 1
     if more:

@@ -74,7 +74,7 @@ def _values(folder: Path, names: list[str]) -> None:
         if names:
             calls = {}
             for name in names:
-                calls |= dict.fromkeys(ledger.named(name))
+                calls |= dict.fromkeys(ledger.find_scores(name))
         used_names: set[str] = set()
         print(f"{folder}: {how_many(len(ledger.records), 'shard')}")
         if ledger.remaining:

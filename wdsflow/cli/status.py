@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.text.options import argument, option, place
+from wdsflow.text.options import argument, folder_or_url, option
 from wdsflow.text.shell import escape
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Folder:
     """The output folder of a run."""
 
     out: Path | str = argument(
-        "OUT", "Output folder of a run, or its url in an object store.", parse=place
+        "OUT", "Output folder of a run, or its url in an object store.", parse=folder_or_url
     )
 
 

@@ -15,7 +15,7 @@ from wdsflow.cli.shared.printing import console
 from wdsflow.cli.shared.progress_bars import progress
 from wdsflow.cli.shared.refuse import WRONG_USE, refuse
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.shards.atomic import create, discard, naming
+from wdsflow.shards.atomic import create_temporary, discard_temporary, os_errors_named
 from wdsflow.text.options import CHECKS, option
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command
@@ -171,9 +171,9 @@ def _check_logs(path: str) -> None:
         return
     folder = Path(path)
     try:
-        with naming(folder):
+        with os_errors_named(folder):
             existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-            discard(*create(existing / "log"))
+            discard_temporary(*create_temporary(existing / "log"))
     except OSError as error:
         refuse_write(error, "name another folder with --logs after --, or --logs none")
 

@@ -22,7 +22,7 @@ from wdsflow.cli.shared.run_arguments import Urls
 from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, option
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _unsupported_options(options: Sequence[str], typed: Typed) -> str:
         flags = [f"--format {typed.given['form']}"]
     if typed.after_dashes is not None:
         flags.append("a training command")
-    return listed(flags)
+    return enumeration(flags)
 
 
 def _check_files(typed: Typed, files: OutputFiles) -> None:

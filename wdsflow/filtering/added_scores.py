@@ -19,7 +19,9 @@ from .recipe.recipe import Recipe
 from .run_record import RunRecord
 
 
-def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tuple[Recipe, str]:
+def with_scores_of_ledgers(
+    recipe: Recipe, layout: Layout, *, is_alone: bool = True
+) -> tuple[Recipe, str]:
     """Return the recipe with the scores that a run computes or keeps for all shards.
 
     Also returns a line about them, or "".
@@ -55,7 +57,7 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
     # them.
     partial = [score for score in stored if score not in (*complete, *recipe.scores)]
     kept = stored
-    if partial and is_alone and not _compares(recipe, partial):
+    if partial and is_alone and not _compares_samples(recipe, partial):
         kept = [score for score in stored if score not in partial]
         line = _line_on_partial(layout, ledgers, shards, partial)
         missing = [score for score in recipe.scores if score not in complete]
@@ -106,7 +108,7 @@ def _scores_of_ledgers(record: RunRecord) -> Mapping[str, tuple[str, ...]]:
     return scores
 
 
-def _compares(recipe: Recipe, extra: Sequence[str]) -> bool:
+def _compares_samples(recipe: Recipe, extra: Sequence[str]) -> bool:
     """Return whether a score compares samples: then all ledgers need the same scores."""
     plan = plan_of(replace(recipe, scores=(*recipe.scores, *extra)))
     return any(isinstance(score, DatasetScore) for score in plan.scores.values())

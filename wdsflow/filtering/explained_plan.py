@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
-from wdsflow.stages.pipeline import table
+from wdsflow.stages.pipeline import format_table
 from wdsflow.text.shell import escape
 
 from .pilot import Pilot
@@ -36,7 +36,7 @@ def explain(decider: Decider, pilot: Pilot) -> str:
         used.update(new_scores)
         seconds = sum(pilot.seconds.get(call, 0.0) for call in new_scores)
         everything += seconds
-        average += seconds * pilot.reaching(above)
+        average += seconds * pilot.share_reaching(above)
         row = [
             str(number),
             escape(str(term), limit=_WIDEST),
@@ -49,12 +49,12 @@ def explain(decider: Decider, pilot: Pilot) -> str:
         rows.append(row)
         above.append(term)
     last = (
-        f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
-        f" with every score for every sample {_time(everything)}; {_reached_by(pilot, above)} pass all terms"
+        f"measured on {pilot.samples:,} samples; on average {_time_text(average)} per sample,"
+        f" with every score for every sample {_time_text(everything)}; {_reached_by(pilot, above)} pass all terms"
     )
     if _has_unmeasured(pilot, above):
         last += "\nscores by models come in addition: they take most of the time of a run"
-    return f"{table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider, pilot.stored)}"
+    return f"{format_table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider, pilot.stored)}"
 
 
 def _cost(pilot: Pilot, term: Term, new_scores: Collection[ScoreCall], seconds: float) -> str:
@@ -65,14 +65,14 @@ def _cost(pilot: Pilot, term: Term, new_scores: Collection[ScoreCall], seconds: 
         return "-"
     if pilot.stored.issuperset(new_scores):
         return "in ledger"
-    return _time(seconds)
+    return _time_text(seconds)
 
 
 def _passed_by(pilot: Pilot, term: Term) -> str:
     """Return the share of all samples that a term lets pass."""
     if _has_unmeasured(pilot, [term]):
         return _NOT_MEASURED
-    return f"{pilot.reaching([term]):.1%}"
+    return f"{pilot.share_reaching([term]):.1%}"
 
 
 def _reached_by(pilot: Pilot, above: Sequence[Term]) -> str:
@@ -81,7 +81,7 @@ def _reached_by(pilot: Pilot, above: Sequence[Term]) -> str:
     It is a bound if one of these terms was not measured.
     """
     at_most = "at most " if _has_unmeasured(pilot, above) else ""
-    return f"{at_most}{pilot.reaching(above):.1%}"
+    return f"{at_most}{pilot.share_reaching(above):.1%}"
 
 
 def _has_unmeasured(pilot: Pilot, terms: Iterable[Term]) -> bool:
@@ -110,7 +110,7 @@ def _highest_tier(expression: Expression, calls: Collection[ScoreCall]) -> str:
     return max(tiers, key=lambda tier: _TIERS.index(tier) if tier in _TIERS else len(_TIERS))
 
 
-def _time(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     """Return a time with three digits and its unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:

@@ -7,9 +7,9 @@ Requests are those of ``Pass.request``, as JSON.
 
 from collections.abc import Mapping
 
-from wdsflow.filtering.recipe.recipe import canonical
+from wdsflow.filtering.recipe.recipe import canonical_json
 
-from .run_differences import differ
+from .run_differences import are_different_runs
 
 
 def scores_of(run: Mapping[str, object]) -> tuple[str, ...]:
@@ -30,9 +30,9 @@ def can_add_scores(stored: Mapping[str, object], requested: Mapping[str, object]
         return False
     old = {**stored, "scores": None, "recipe": _recipe_without_scores(stored)}
     new = {**requested, "scores": None, "recipe": _recipe_without_scores(requested)}
-    if differ(old, new):
+    if are_different_runs(old, new):
         return False
-    return _agree(stored.get("scores"), requested.get("scores"))
+    return _shared_scores_agree(stored.get("scores"), requested.get("scores"))
 
 
 def can_extend_ledger(metadata: Mapping[str, object], requested: Mapping[str, object]) -> bool:
@@ -42,11 +42,11 @@ def can_extend_ledger(metadata: Mapping[str, object], requested: Mapping[str, ob
     """
     old = _recipe_without_scores(metadata)
     new = _recipe_without_scores(requested)
-    if canonical(old) != canonical(new):
+    if canonical_json(old) != canonical_json(new):
         return False
-    if canonical(metadata.get("view")) != canonical(requested.get("view")):
+    if canonical_json(metadata.get("view")) != canonical_json(requested.get("view")):
         return False
-    return _agree(metadata.get("identities"), requested.get("scores"))
+    return _shared_scores_agree(metadata.get("identities"), requested.get("scores"))
 
 
 def _recipe_without_scores(run: Mapping[str, object]) -> object:
@@ -57,8 +57,10 @@ def _recipe_without_scores(run: Mapping[str, object]) -> object:
     return {**recipe, "scores": [], "precision": ""}
 
 
-def _agree(old: object, new: object) -> bool:
+def _shared_scores_agree(old: object, new: object) -> bool:
     """Return whether the scores that two runs share would have the same values."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
-    return all(canonical(old[name]) == canonical(new[name]) for name in old.keys() & new.keys())
+    return all(
+        canonical_json(old[name]) == canonical_json(new[name]) for name in old.keys() & new.keys()
+    )

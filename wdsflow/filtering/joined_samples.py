@@ -51,11 +51,11 @@ class JoinedSamples:
             facts["withheld"] = withheld.hex()
         return digest(facts)
 
-    def of(self, url: Shard) -> "JoinedSamples":
+    def for_shard(self, url: Shard) -> "JoinedSamples":
         """Return the join for one shard, to be sent to a worker."""
         return JoinedSamples(self.fields.for_shard(url), self.options)
 
-    def view(self, source: Source, url: Shard) -> Source:
+    def joined_view(self, source: Source, url: Shard) -> Source:
         """Return the tar of a shard whose samples have the fields of their rows.
 
         Raises SourceError, OSError.
@@ -73,7 +73,7 @@ def with_fields(source: Source, url: Shard, join: JoinedSamples | None) -> Sourc
 
     Without a table, return the source. Raises SourceError, OSError.
     """
-    return source if join is None else join.view(source, url)
+    return source if join is None else join.joined_view(source, url)
 
 
 def open_join(options: JoinOptions, urls: Sequence[Shard]) -> JoinedSamples | None:
@@ -110,13 +110,13 @@ def check_join(
     progress.
     """
     result = JoinResult(join.fields)
-    listings = [_Listing(url, join.of(url), allow_pipe) for url in dict.fromkeys(urls)]
+    listings = [_Listing(url, join.for_shard(url), allow_pipe) for url in dict.fromkeys(urls)]
 
     def note(listing: _Listing, counts: JoinCounts | None) -> None:
         if counts is not None:
             result.add(listing.url, counts)
 
-    run_on_shards(listings, _list, note, _JOBS, begin)
+    run_on_shards(listings, _count_matches, note, _JOBS, begin)
     if not result.use.samples and join.fields.index.rows:
         # Not the table is wrong: no shard can be read.
         return ""
@@ -136,7 +136,7 @@ def check_join(
     return "; ".join(result.lines())
 
 
-def _list(listing: _Listing, _: Event) -> JoinCounts | None:
+def _count_matches(listing: _Listing, _: Event) -> JoinCounts | None:
     """Return how the samples of a shard match the rows, None if it cannot be read."""
     fields = listing.join.fields
     shard = JoinedShard(

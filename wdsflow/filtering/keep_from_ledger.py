@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard
 from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.shards.source.base import SourceError, named
+from wdsflow.shards.source.base import SourceError, single_shard
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
 from wdsflow.text.utf8 import in_utf8
@@ -30,12 +30,12 @@ class _Outcomes:
     def __reduce__(self) -> tuple[type["_Outcomes"], tuple[()]]:
         return _Outcomes, ()
 
-    def of(self, stage: "KeepFromLedger", url: str) -> dict[str, str]:
+    def why_not_kept(self, stage: "KeepFromLedger", url: str) -> dict[str, str]:
         """Return why samples of a shard are not kept, by key. Raises LedgerError, SourceError."""
         if url not in self._shards:
             self._subset = self._subset or LedgerSubset.of(stage.ledger, stage.where)
             reasons: dict[str, str] = {}
-            for row in self._subset.shard(named(url)).rows()[0]:
+            for row in self._subset.shard(single_shard(url)).rows()[0]:
                 reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
                 before = reasons.setdefault(row.key, reason)
                 if (before == _KEPT) != (reason == _KEPT):
@@ -102,9 +102,9 @@ class KeepFromLedger(SampleStage):
                 "without __url__ its shard is unknown: put this stage before those that drop it",
             )
         try:
-            reason = self._outcomes.of(self, url).get(key)
+            reason = self._outcomes.why_not_kept(self, url).get(key)
         except UnknownShard as error:
-            return self._unknown(sample, url, "no-ledger", str(error))
+            return self._keep_or_raise(sample, url, "no-ledger", str(error))
         except LedgerError as error:
             raise StageError("ledger", self._advised(str(error), url)) from error
         except SourceError as error:
@@ -116,14 +116,14 @@ class KeepFromLedger(SampleStage):
                 "ambiguous-key", "samples of this key are both kept and dropped: make keys unique"
             )
         if reason is None:
-            return self._unknown(
+            return self._keep_or_raise(
                 sample, url, "not-in-ledger", f"{self.ledger} has no sample of this key"
             )
         if reason != _KEPT:
             raise Dropped(reason)
         return sample
 
-    def _unknown(self, sample: Sample, url: str, slug: str, message: str) -> Sample:
+    def _keep_or_raise(self, sample: Sample, url: str, slug: str, message: str) -> Sample:
         if self.unknown == "keep":
             return sample
         raise StageError(slug, self._advised(message, url))

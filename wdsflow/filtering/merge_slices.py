@@ -50,9 +50,9 @@ def merge_slices(out: Path) -> RunReport:
     layout = recorded_layout(layout, request)
     names = [str(name) for name in request["names"]]
     # Before a slice at work refuses its lock.
-    _must_be_done(out)
+    _require_done(out)
     with RunRecord(layout, str(request["kind"])) as record:
-        status = _must_be_done(out)
+        status = _require_done(out)
         if not status.merged:
             record.identity = status.identity
             record.adopt(names)
@@ -78,7 +78,7 @@ def merge_slices(out: Path) -> RunReport:
     return report
 
 
-def _must_be_done(out: Path) -> RunStatus:
+def _require_done(out: Path) -> RunStatus:
     # That of run.json comes first.
     status = statuses(out)[0]
     if not status.is_done:

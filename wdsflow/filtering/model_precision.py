@@ -22,7 +22,7 @@ def with_precision(recipe: Recipe, options: RunOptions) -> PreciseRecipe:
 
     On a cluster "auto" is fp32: which GPUs its nodes have is not known yet.
     """
-    if not _leaves_it_open(recipe):
+    if not _lacks_precision(recipe):
         return PreciseRecipe(replace(recipe, precision="auto"), "")
     if recipe.precision != "auto":
         return PreciseRecipe(recipe, "")
@@ -32,7 +32,7 @@ def with_precision(recipe: Recipe, options: RunOptions) -> PreciseRecipe:
     return PreciseRecipe(replace(recipe, precision="bf16"), line)
 
 
-def _leaves_it_open(recipe: Recipe) -> bool:
+def _lacks_precision(recipe: Recipe) -> bool:
     """Return whether a score by a model has no precision among its settings."""
     for call, score in plan_of(recipe).scores.items():
         if not hasattr(score, "precision"):

@@ -34,7 +34,7 @@ class Pilot:
         """How many samples were measured."""
         return sum(self.passed.values())
 
-    def reaching(self, terms: Iterable[Term]) -> float:
+    def share_reaching(self, terms: Iterable[Term]) -> float:
         """Return the share of samples that pass all of some terms, and reach the next one."""
         mask = sum(1 << self.terms.index(term) for term in terms)
         passed = sum(count for bits, count in self.passed.items() if bits & mask == mask)

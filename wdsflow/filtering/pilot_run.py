@@ -13,8 +13,8 @@ from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
-from wdsflow.filtering.deciding.score_values import guarded, plain_method
-from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
+from wdsflow.filtering.deciding.score_values import plain_method, result_or_unknown
+from wdsflow.filtering.deciding.stored_scores import stored_scores, with_ledger_options
 from wdsflow.filtering.ledger.column_names import score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.read_ledger import read_ledger
@@ -48,7 +48,7 @@ SAMPLES = 500
 SHARDS = 4
 
 
-def measured(
+def measure_pilot(
     urls: str | Iterable[str],
     recipe: Recipe,
     *,
@@ -62,8 +62,8 @@ def measured(
 
     A score that compares all samples needs all of them: here only its cost is measured, and all
     samples pass. Scores by models are left out unless the ledgers have them. Decoding shared by
-    several scores counts for the first. ``recipe``: with ledgers, as ``as_scored`` returns it.
-    Raises ValueError without a predicate.
+    several scores counts for the first. ``recipe``: with ledgers, as ``with_ledger_options``
+    returns it. Raises ValueError without a predicate.
     """
     shards = expand(urls, allow_pipe=allow_pipe).urls
     recipe = canonical_recipe(recipe)
@@ -103,8 +103,8 @@ def explain_plan(
     recipe = canonical_recipe(recipe)
     scored = None if ledger is None else Layout(local_folder(ledger))
     if scored is not None:
-        recipe = as_scored(recipe, scored)
-    pilot = measured(urls, recipe, allow_pipe=allow_pipe, scored=scored, join=join)
+        recipe = with_ledger_options(recipe, scored)
+    pilot = measure_pilot(urls, recipe, allow_pipe=allow_pipe, scored=scored, join=join)
     plan = plan_of(recipe)
     decider = decider_of(plan)
     assert decider is not None
@@ -155,7 +155,10 @@ class _PilotScores:
         recipe = self._plan.recipe
         budget = parse_size(recipe.image_memory)
         options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=budget)
-        with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (stored, _):
+        with (
+            scratch("run") as folder,
+            seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
+        ):
             samples = Samples(with_fields(stored, url, join), contents=True)
             views = Views(samples, options, url, recipe.stages)
             for sample in samples:
@@ -165,7 +168,7 @@ class _PilotScores:
                     view = views.view(sample)
                 except RejectedSample:
                     continue
-                if ledger is not None and not _has(values, sample):
+                if ledger is not None and not _is_in_ledger(values, sample):
                     raise OtherShard(ledger, url)
                 self._add_sample(sample, view, values)
                 most -= 1
@@ -184,16 +187,16 @@ class _PilotScores:
                 continue
             began = time.perf_counter()
             if call in self._plan.ranks:
-                self._compute_number(self._plan.ranks[call], sample, view, values)
+                self._compute_for_cost(self._plan.ranks[call], sample, view, values)
             elif isinstance(score, DatasetScore):
-                guarded(score.gather, view)
+                result_or_unknown(score.gather, view)
             else:
-                value = guarded(plain_method(score, score.score), view)
+                value = result_or_unknown(plain_method(score, score.score), view)
                 self.table.columns[call][row.number] = value
             self.seconds[call] += time.perf_counter() - began
         self.table.rows.append(row)
 
-    def _compute_number(
+    def _compute_for_cost(
         self, number: RankedNumber, sample: TarSample, view: ShardView, values: SampleTable
     ) -> None:
         """Compute the scores from which a rank is computed, for their cost alone."""
@@ -201,9 +204,9 @@ class _PilotScores:
             if call in self._stored and sample.number in values.columns[call]:
                 continue
             score = self._plan.scores[call]
-            guarded(plain_method(score, score.score), view)
+            result_or_unknown(plain_method(score, score.score), view)
 
 
-def _has(values: SampleTable, sample: TarSample) -> bool:
+def _is_in_ledger(values: SampleTable, sample: TarSample) -> bool:
     """Return whether a ledger has a sample."""
     return sample.number < len(values.rows) and same_sample(values.rows[sample.number], sample)

@@ -4,8 +4,12 @@ import os
 from collections.abc import Sequence
 
 from wdsflow.filtering.deciding.plan import plan_of
-from wdsflow.filtering.deciding.stored_scores import as_scored, is_complete, missing_columns
-from wdsflow.filtering.ledger.ledger_metadata import NotCompared, read_metadata, same_join
+from wdsflow.filtering.deciding.stored_scores import (
+    is_complete,
+    missing_columns,
+    with_ledger_options,
+)
+from wdsflow.filtering.ledger.ledger_metadata import NotCompared, check_same_join, read_metadata
 from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
@@ -17,9 +21,9 @@ from .model_precision import with_precision
 from .passes.filter_pass import Pass
 from .passes.pass_engine import connected_cluster
 from .passes.run_pass import run_pass
-from .passes.two_passes import first_pass, refuse_slices, run_first, use_ledgers
-from .run_options import say_all
-from .run_output import refuse_same, refuse_unreadable
+from .passes.two_passes import depend_on_ledgers, first_pass_of, refuse_slices, run_first_pass
+from .run_options import say_lines
+from .run_output import refuse_ledger_folder, refuse_unreadable_paths
 from .run_report import RunReport
 from .run_request import FilterRequest
 
@@ -27,18 +31,18 @@ from .run_request import FilterRequest
 def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) -> RunReport:
     """Filter shards by the ledgers in a folder. Raises as ``filter_shards``."""
     options = request.options
-    say_all(options, fixed_conditions(request.recipe))
+    say_lines(options, fixed_conditions(request.recipe))
     recipe = canonical_recipe(request.recipe)
     layout = request.layout()
     scored = Layout(local_folder(ledger))
     shards, names = request.shards()
-    refuse_unreadable(layout, shards, names)
-    refuse_same(ledger, layout, "--ledger")
+    refuse_unreadable_paths(layout, shards, names)
+    refuse_ledger_folder(ledger, layout, "--ledger")
 
     # What the run computes: the rest of the recipe is that of the ledgers.
-    recipe = as_scored(recipe, scored)
+    recipe = with_ledger_options(recipe, scored)
     recipe, line_on_precision = with_precision(recipe, options)
-    say_all(options, filter(None, [line_on_precision]))
+    say_lines(options, filter(None, [line_on_precision]))
     plan = plan_of(recipe)
     missing_scores = missing_columns(plan, scored, names)
     if recipe.embeddings and not plan.model_calls.isdisjoint(missing_scores):
@@ -59,10 +63,10 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
         recipe,
         options,
         join=join,
-        scored=scored,
-        embedded=request.embeddings(recipe, layout, names),
+        scores_from=scored,
+        embeddings_from=request.embeddings(recipe, layout, names),
         compares=compares,
-        computes=bool(missing_scores) or not is_complete(scored, recipe),
+        computes_missing=bool(missing_scores) or not is_complete(scored, recipe),
         prepare=_prepare,
     )
     with connected_cluster(options) as cluster:
@@ -77,7 +81,7 @@ def _refuse_other_join(
     for url, name in zip(shards, names, strict=True):
         path = scored.ledger(name)
         if path.is_file():
-            same_join(read_metadata(path)["input"], digest_of(join, url), path)
+            check_same_join(read_metadata(path)["input"], digest_of(join, url), path)
             return
 
 
@@ -86,12 +90,12 @@ def _prepare(pass_: Pass, report: RunReport) -> bool:
 
     If needed, all samples are compared by them. Returns False if that failed.
     """
-    assert pass_.scored is not None
+    assert pass_.scores_from is not None
     try:
-        use_ledgers(pass_, pass_.scored)
+        depend_on_ledgers(pass_, pass_.scores_from)
     except NotCompared:
         # Its samples were not scored for this comparison:
         # a first pass computes the missing values.
-        first = first_pass(pass_, reused=pass_.scored)
-        return run_first(first, pass_, report)
+        first = first_pass_of(pass_, reused=pass_.scores_from)
+        return run_first_pass(first, pass_, report)
     return True

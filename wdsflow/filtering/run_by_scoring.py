@@ -4,15 +4,15 @@ from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions
 from wdsflow.records.run_folder import recorded_recipe
 
-from .added_scores import with_ledgers
+from .added_scores import with_scores_of_ledgers
 from .inputs.check_inputs import with_captions
 from .model_precision import with_precision
 from .passes.filter_pass import Pass
 from .passes.pass_engine import connected_cluster
 from .passes.run_pass import run_pass
-from .passes.two_passes import first_pass, refuse_slices, run_first
-from .run_options import say_all
-from .run_output import refuse_unreadable
+from .passes.two_passes import first_pass_of, refuse_slices, run_first_pass
+from .run_options import say_lines
+from .run_output import refuse_unreadable_paths
 from .run_report import RunReport
 from .run_request import FilterRequest
 
@@ -20,23 +20,23 @@ from .run_request import FilterRequest
 def score_shards(request: FilterRequest) -> RunReport:
     """Run one pass, or two if scores compare all samples. Raises as ``filter_shards``."""
     options = request.options
-    say_all(options, fixed_conditions(request.recipe))
+    say_lines(options, fixed_conditions(request.recipe))
     recipe = canonical_recipe(request.recipe)
     layout = request.layout()
     shards, names = request.shards()
-    refuse_unreadable(layout, shards, names)
+    refuse_unreadable_paths(layout, shards, names)
     join = request.joined(shards)
 
     # Complete the recipe: scores of existing ledgers, the precision of models, fields of captions.
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     line_on_scores = ""
     if request.kind == "measure" and not options.restart:
-        recipe, line_on_scores = with_ledgers(recipe, layout, is_alone=options.count == 1)
+        recipe, line_on_scores = with_scores_of_ledgers(recipe, layout, is_alone=options.count == 1)
     recipe, line_on_precision = with_precision(recipe, options)
     recipe, line_on_captions = with_captions(
         shards, recipe, allow_pipe=options.allow_pipe, earlier=earlier, join=join
     )
-    say_all(options, filter(None, (line_on_scores, line_on_precision, line_on_captions)))
+    say_lines(options, filter(None, (line_on_scores, line_on_precision, line_on_captions)))
 
     embedded = request.embeddings(recipe, layout, names)
     compares = bool(plan_of(recipe).dataset_calls)
@@ -48,7 +48,7 @@ def score_shards(request: FilterRequest) -> RunReport:
         recipe,
         options,
         tars=request.kind == "filter",
-        embedded=embedded,
+        embeddings_from=embedded,
         join=join,
         sources=None if embedded is None else embedded.digest,
         compares=compares,
@@ -65,4 +65,4 @@ def score_shards(request: FilterRequest) -> RunReport:
 
 def _prepare(pass_: Pass, report: RunReport) -> bool:
     """Compute what the comparison needs, and compare all samples. Return False if that failed."""
-    return run_first(first_pass(pass_), pass_, report)
+    return run_first_pass(first_pass_of(pass_), pass_, report)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_json, differences
 from wdsflow.joining.recorded_join import OPTIONS, join_of
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
@@ -40,27 +40,27 @@ class Differs(ValueError):
         kind = str(requested.get("kind"))
         stored_run = _KINDS.get(stored_kind, "a run")
         if stored_kind == kind:
-            holds = f"{folder} holds {stored_run}{_with(old)}"
+            holds = f"{folder} holds {stored_run}{_with_words(old)}"
             super().__init__(f"{holds}; this run has {', '.join(new)}")
             return
         # A filter and a measurement have different settings: a missing one means nothing.
         old = [words for words in old if not words.startswith("no ")]
         new = [words for words in new if not words.startswith("no ")]
-        holds = f"{folder} holds {stored_run}{_with(old)}"
-        super().__init__(f"{holds}; this is {_KINDS.get(kind, 'a run')}{_with(new)}")
+        holds = f"{folder} holds {stored_run}{_with_words(old)}"
+        super().__init__(f"{holds}; this is {_KINDS.get(kind, 'a run')}{_with_words(new)}")
 
 
-def differ(stored: Mapping[str, object], requested: Mapping[str, object]) -> bool:
+def are_different_runs(stored: Mapping[str, object], requested: Mapping[str, object]) -> bool:
     """Return whether two runs differ.
 
     The version of wdsflow does not count, unless ``code`` differs. Nor does the path of a table.
     """
     old = {name: value for name, value in stored.items() if name not in _NO_DIFFERENCE}
     new = {name: value for name, value in requested.items() if name not in _NO_DIFFERENCE}
-    return canonical(old) != canonical(new)
+    return canonical_json(old) != canonical_json(new)
 
 
-def _with(words: list[str]) -> str:
+def _with_words(words: list[str]) -> str:
     listed = ", ".join(words)
     return f" with {listed}" if listed else ""
 
@@ -76,14 +76,14 @@ def _differences(
     for name in ("urls", "quarantine"):
         old = stored.get(name)
         new = requested.get(name)
-        if canonical(old) != canonical(new):
+        if canonical_json(old) != canonical_json(new):
             is_other_command = True
-            yield SettingDifference(_input(name, old, new), _input(name, new, old))
+            yield SettingDifference(_input_text(name, old, new), _input_text(name, new, old))
     old_join, new_join = stored.get("join"), requested.get("join")
-    if canonical(old_join) != canonical(new_join):
+    if canonical_json(old_join) != canonical_json(new_join):
         is_other_command = True
-        old_words = _join(old_join, new_join, join_of(stored))
-        new_words = _join(new_join, old_join, join_of(requested))
+        old_words = _join_text(old_join, new_join, join_of(stored))
+        new_words = _join_text(new_join, old_join, join_of(requested))
         yield SettingDifference(old_words, new_words)
     if is_other_command:
         return
@@ -106,19 +106,19 @@ def _different_options(
     for name in dict.fromkeys((*new, "precision")):
         if name == "scores" and adds_scores:
             continue
-        if canonical(old.get(name)) != canonical(new.get(name)):
+        if canonical_json(old.get(name)) != canonical_json(new.get(name)):
             yield SettingDifference(
-                _option(name, old.get(name), defaults),
-                _option(name, new.get(name), defaults),
+                _option_text(name, old.get(name), defaults),
+                _option_text(name, new.get(name), defaults),
             )
 
 
-def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
+def _option_text(name: str, value: object, defaults: Mapping[str, object]) -> str:
     """Return a setting of a recipe as the option that sets it."""
     if name == "precision":
         return f"--precision {value or 'fp32'}"
     if name == "stages":
-        return f"stages {canonical(value)}" if value else "no stages"
+        return f"stages {canonical_json(value)}" if value else "no stages"
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return option if value else f"no {option}"
@@ -131,7 +131,7 @@ def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
     return f"{option} {quote(text)}{note}"
 
 
-def _input(name: str, value: object, other: object) -> str:
+def _input_text(name: str, value: object, other: object) -> str:
     """Return the shards of a run, or its option for quarantined samples.
 
     Of the shards, one that the other run does not have is named.
@@ -145,7 +145,7 @@ def _input(name: str, value: object, other: object) -> str:
     return f"{how_many(len(urls), 'shard')}{example}"
 
 
-def _join(value: object, other: object, options: Mapping[str, object]) -> str:
+def _join_text(value: object, other: object, options: Mapping[str, object]) -> str:
     """Return the table of a run in words: what it has in common with the other run is left out.
 
     Args:

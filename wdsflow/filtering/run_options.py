@@ -123,7 +123,7 @@ class RunOptions:
             )
 
 
-def say_all(options: RunOptions, lines: Iterable[str]) -> None:
+def say_lines(options: RunOptions, lines: Iterable[str]) -> None:
     """Report lines to the caller of a run."""
     if options.say is not None:
         for line in lines:

@@ -44,7 +44,7 @@ def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Pat
         yield folder
 
 
-def refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> None:
+def refuse_ledger_folder(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> None:
     """Refuse to write into the folder of the ledgers that ``flag`` names.
 
     --restart would remove them.
@@ -55,7 +55,7 @@ def refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> No
         )
 
 
-def refuse_unreadable(layout: Layout, shards: Sequence[Shard], names: Sequence[str]) -> None:
+def refuse_unreadable_paths(layout: Layout, shards: Sequence[Shard], names: Sequence[str]) -> None:
     """Raise ValueError if a ledger would have a path by which it cannot be read again."""
     problem = path_problem(os.path.abspath(layout.inside))
     if problem:

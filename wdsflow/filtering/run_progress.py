@@ -124,7 +124,7 @@ class RunWatch:
             before.shards + 1, before.samples + samples, before.weight + self._weights[task.name]
         )
 
-    def look(self) -> RunSoFar:
+    def progress(self) -> RunSoFar:
         """Return how far the pass is now."""
         now = time.monotonic()
         finished = self._finished
@@ -164,7 +164,7 @@ class RunWatch:
 
 
 @contextmanager
-def watching(watch: RunWatch, tell: Callable[[RunSoFar], object]) -> Iterator[None]:
+def progress_reported(watch: RunWatch, tell: Callable[[RunSoFar], object]) -> Iterator[None]:
     """Call a function with the progress, several times a second, until the block ends.
 
     A thread calls it.
@@ -175,7 +175,7 @@ def watching(watch: RunWatch, tell: Callable[[RunSoFar], object]) -> Iterator[No
         # Standard error was closed.
         with suppress(OSError):
             while not ended.wait(_PAUSE):
-                tell(watch.look())
+                tell(watch.progress())
 
     thread = threading.Thread(target=run, name="wdsflow-progress", daemon=True)
     thread.start()

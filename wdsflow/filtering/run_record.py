@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.filtering.recipe.recipe import canonical, differences
+from wdsflow.filtering.recipe.recipe import canonical_json, differences
 from wdsflow.joining.recorded_join import OPTIONS, join_of, options_to_record
 from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.folder_lock import Lock
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse
+from wdsflow.records.run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse_existing
 from wdsflow.records.run_state import part_name
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import joined_identity
 
 from .extendable_ledgers import can_add_scores, can_extend_ledger, scores_of
 from .joined_samples import JoinedSamples
-from .run_differences import Differs, differ
+from .run_differences import Differs, are_different_runs
 
 
 class FinishedShards(NamedTuple):
@@ -131,18 +131,18 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Return whether the results of a shard are of this run."""
         return line.recipe == self.identity
 
-    def keeps(self, options: Mapping[str, object]) -> bool:
+    def can_keep_outputs(self, options: Mapping[str, object]) -> bool:
         """Return whether the folder holds this run."""
-        return self.options is not None and not differ(self.options, options)
+        return self.options is not None and not are_different_runs(self.options, options)
 
     def is_recorded(self, options: Mapping[str, object]) -> bool:
         """Return whether the stored run is this one, with the table at the same path."""
-        return self.keeps(options) and join_of(self.options or {}) == join_of(options)
+        return self.can_keep_outputs(options) and join_of(self.options or {}) == join_of(options)
 
     def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise Differs if the folder holds a different run; ledgers can get more scores."""
         stored = self.options
-        if stored is None or self.keeps(options):
+        if stored is None or self.can_keep_outputs(options):
             return
         # Another slice may still compute the scores of the earlier run.
         adds_only = set(scores_of(stored)) <= set(scores_of(options))
@@ -157,13 +157,13 @@ class RunRecord(OutputRecord[ShardRecord]):
         request = {name: value for name, value in stored.items() if name not in ("join", OPTIONS)}
         if join is not None:
             request |= {"join": join.identity, OPTIONS: options_to_record(join.options)}
-        if canonical(stored.get("join")) != canonical(request.get("join")):
+        if canonical_json(stored.get("join")) != canonical_json(request.get("join")):
             raise Differs(self.folder, stored, request)
 
     def refuse_existing(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if a file to be written exists, or is an input."""
         if self.options is None:
-            refuse(self.layout, options)
+            refuse_existing(self.layout, options)
 
     def output_folders(self) -> Iterable[Path]:
         """Return the folders of outputs."""
@@ -204,7 +204,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         # Only this run works in it.
         shutil.rmtree(self.layout.scored.folder, ignore_errors=True)
 
-    def why(self, name: str, before: Any, now: object) -> str:
+    def why_rewritten(self, name: str, before: Any, now: object) -> str:
         """Return why a shard is processed again."""
         if name == "from":
             return f"its output was made from {before[1]}"

@@ -68,13 +68,13 @@ class RunReport(OutputsReport[ShardRecord]):
                 return ""
             return f"no samples: {how_many(len(self.records), 'shard')} read, and none has any"
         if self.tars and not self.total("kept"):
-            return self._nothing_kept(samples)
+            return self._nothing_kept_warning(samples)
         if 2 * self.merged("quarantined").total() >= samples:
-            return self._mostly_quarantined(samples)
+            return self._quarantined_warning(samples)
         # A filter does not need the scores of samples that are decided without them.
-        return "" if self.tars else self._mostly_without_value(samples)
+        return "" if self.tars else self._missing_values_warning(samples)
 
-    def _nothing_kept(self, samples: int) -> str:
+    def _nothing_kept_warning(self, samples: int) -> str:
         """Return the most frequent reason why no sample was kept."""
         lost: Counter[tuple[str, str]] = Counter()
         for kind in ("dropped", "quarantined"):
@@ -82,20 +82,20 @@ class RunReport(OutputsReport[ShardRecord]):
                 lost[kind, reason] = count
         (kind, reason), count = by_count(lost)[0]
         by = "by" if kind == "dropped" else "for"
-        example = self._example(kind, reason)
+        example = self._reason_with_example(kind, reason)
         return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {example}"
 
-    def _mostly_quarantined(self, samples: int) -> str:
+    def _quarantined_warning(self, samples: int) -> str:
         """Return the most frequent reason why half of the samples or more were quarantined."""
         quarantined = self.merged("quarantined")
         total = quarantined.total()
         reason, count = by_count(quarantined)[0]
         most = f", {count:,} of them" if count < total else ""
         outcome = "was quarantined" if self.tars else "cannot be measured"
-        example = self._example("quarantined", reason)
+        example = self._reason_with_example("quarantined", reason)
         return f"half or more {outcome}: {total:,} of {samples:,} samples{most} for {example}"
 
-    def _mostly_without_value(self, samples: int) -> str:
+    def _missing_values_warning(self, samples: int) -> str:
         """Return a line if half of the samples or more lack a value for one reason.
 
         "" otherwise. The line has an example, which names the score.
@@ -106,9 +106,9 @@ class RunReport(OutputsReport[ShardRecord]):
         reason, count = by_count(failed)[0]
         if 2 * count < samples:
             return ""
-        return f"no value for {count:,} of {samples:,} samples: {self._example('failed', reason)}"
+        return f"no value for {count:,} of {samples:,} samples: {self._reason_with_example('failed', reason)}"
 
-    def _example(self, kind: str, reason: str) -> str:
+    def _reason_with_example(self, kind: str, reason: str) -> str:
         """Return a reason with its first sample."""
         for record in self.records:
             if f"{kind} {reason}" in record.examples:

@@ -19,8 +19,8 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 
 from .joined_samples import JoinedSamples, check_join, open_join
-from .run_options import LISTING, RunOptions, say_all
-from .run_output import refuse_same
+from .run_options import LISTING, RunOptions, say_lines
+from .run_output import refuse_ledger_folder
 from .run_record import RunRecord
 
 Urls = str | Iterable[str]
@@ -69,7 +69,7 @@ class FilterRequest:
             if options.begin is not None:
                 begin = partial(_begin_listing, options.begin)
             line = check_join(join, urls, allow_pipe=options.allow_pipe, begin=begin)
-            say_all(options, filter(None, [line]))
+            say_lines(options, filter(None, [line]))
         return join
 
     def _refuse_other_join(self, join: JoinedSamples | None) -> None:
@@ -104,7 +104,7 @@ class FilterRequest:
             )
         if self.embeddings_from is None:
             return None
-        refuse_same(self.embeddings_from, layout, "--embeddings-from")
+        refuse_ledger_folder(self.embeddings_from, layout, "--embeddings-from")
         reuse = reuse_of(
             self.embeddings_from,
             names,
@@ -112,7 +112,7 @@ class FilterRequest:
             recipe.stages,
             drops_unmatched=self.join.join_drop_unmatched,
         )
-        say_all(self.options, [f"{line}: computed again" for line in reuse.missing])
+        say_lines(self.options, [f"{line}: computed again" for line in reuse.missing])
         return reuse
 
 

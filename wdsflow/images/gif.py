@@ -27,7 +27,7 @@ def read_gif(data: bytes) -> ImageHeader:
         coloured = False
         if flags & 0x80:
             coloured, position = _palette(data, position, flags)
-        position, alpha, loops = _to_frame(data, position)
+        position, alpha, loops = _next_frame(data, position)
         if position < 0:
             return ImageHeader("gif", 0, 0, "")
         left, top, across, down, flags = _frame(data, position + 1)
@@ -53,7 +53,7 @@ def _palette(data: bytes, position: int, flags: int) -> tuple[bool, int]:
     return data[position:end] != _GREYS[:size], end
 
 
-def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
+def _next_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
     """Return the position of the next frame's descriptor, its transparency, and the loop flag.
 
     The position is -1 if no frame follows.
@@ -86,6 +86,6 @@ def _skip_blocks(data: bytes, position: int) -> int:
 
 def _has_second_frame(data: bytes, position: int) -> bool:
     try:
-        return _to_frame(data, _skip_blocks(data, position))[0] >= 0
+        return _next_frame(data, _skip_blocks(data, position))[0] >= 0
     except IndexError:
         return False

@@ -126,7 +126,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
             elif prefix != 0xFF or marker == 0xFF or marker == 0:
                 match = _MARKER.search(data, position)
                 if match is None:
-                    return _cut(len(data) + _SHORTEST_REST)
+                    return _unfinished_header(len(data) + _SHORTEST_REST)
                 position = match.start()
             elif marker in _ALL_FRAMES:
                 # EXIF takes precedence over XMP.
@@ -136,7 +136,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
             elif marker == _APP1:
                 end = position + 2 + max(length, 2)
                 if end > len(data):
-                    return _cut(end)
+                    return _unfinished_header(end)
                 if orientation is None and data.startswith(_EXIF, position + 4):
                     orientation = exif_orientation(data[position + 10 : end])
                 elif data.startswith(_XMP, position + 4):
@@ -151,7 +151,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
                 # No length: restart, start and end of image, extensions.
                 position += 2
     except error:
-        return _cut(position + _SHORTEST_REST)
+        return _unfinished_header(position + _SHORTEST_REST)
     return _REFUSED
 
 
@@ -175,7 +175,7 @@ def _header(
     return make_header(ImageHeader, facts)
 
 
-def _cut(reached: int) -> ImageHeader:
+def _unfinished_header(reached: int) -> ImageHeader:
     """Return the header of bytes that end before a position that must be read."""
     return _REFUSED._replace(needs=more_bytes(reached), length=reached)
 
@@ -190,7 +190,7 @@ def load_simplejpeg() -> Callable[..., Any] | None:
     return decode_jpeg  # type: ignore[no-any-return]
 
 
-def keeps_busy(data: bytes, pixels: int) -> bool:
+def decodes_too_long(data: bytes, pixels: int) -> bool:
     """Return whether a progressive JPEG has so many scans that it decodes for minutes or hours."""
     scans = data.count(b"\xff\xda")
     return scans > _MOST_SCANS and scans * pixels > _MOST_SCANNED

@@ -51,7 +51,7 @@ def _formats() -> tuple[str, ...]:
     return _USUAL + tuple(name for name in Image.ID if name not in (*_USUAL, _RUNS_A_PROGRAM))
 
 
-class _Shared(AbstractContextManager[None]):
+class _SharedState(AbstractContextManager[None]):
     """A process-wide state that is held from the first thread that enters to the last that leaves.
 
     If each thread restored it, the last would restore the settings of the others.
@@ -75,7 +75,7 @@ class _Shared(AbstractContextManager[None]):
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_pillow() -> Iterator[None]:
     """Silence Pillow's warnings, reset its switches, and let it run no program inside the block.
 
     Warnings are silenced in the main thread only: their filters belong to the process, and other
@@ -141,7 +141,7 @@ def _silence() -> Iterator[None]:
 
 
 _DEFAULTS, _SILENCE, _NO_PROGRAMS = (
-    _Shared(_defaults),
-    _Shared(_silence),
-    _Shared(_without_ghostscript),
+    _SharedState(_defaults),
+    _SharedState(_silence),
+    _SharedState(_without_ghostscript),
 )

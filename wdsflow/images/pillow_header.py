@@ -4,7 +4,7 @@ from io import BytesIO
 from typing import IO, Any
 
 from .header import ImageHeader, more_bytes
-from .pillow import quiet
+from .pillow import quiet_pillow
 
 # Formats whose magic bytes are proof, also where Pillow
 # does not open the rest, and our names for them.
@@ -24,7 +24,7 @@ def pillow_header(data: bytes) -> ImageHeader | None:
     """Let Pillow's plugins look at the bytes, without its limit on pixels."""
     from PIL import Image
 
-    with quiet():
+    with quiet_pillow():
         Image.init()
         for name in Image.ID:
             factory, accept = Image.OPEN[name]
@@ -38,7 +38,7 @@ def pillow_header(data: bytes) -> ImageHeader | None:
                         return _header_of(image)
             except Exception:  # noqa: BLE001 - a plugin may fail in any way on bytes that are not its own
                 if accepted is True and name in _CERTAIN:
-                    return _unopened(name, head.required)
+                    return _header_without_opening(name, head.required)
     return None
 
 
@@ -46,7 +46,7 @@ def tiff_header(file: IO[bytes]) -> ImageHeader:
     """Return the header of a TIFF, anywhere in the file. Raises the errors of Pillow's plugin."""
     from PIL import TiffImagePlugin
 
-    with quiet(), TiffImagePlugin.TiffImageFile(file, "") as image:
+    with quiet_pillow(), TiffImagePlugin.TiffImageFile(file, "") as image:
         return _header_of(image)
 
 
@@ -96,7 +96,7 @@ class _Head(BytesIO):
         return data
 
 
-def _unopened(name: str, required: int) -> ImageHeader:
+def _header_without_opening(name: str, required: int) -> ImageHeader:
     """Return the header of an image that Pillow opens only with more bytes, or not at all."""
     if not required or name not in _MORE_HELPS:
         return ImageHeader(_CERTAIN[name], 0, 0, "")

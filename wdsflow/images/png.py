@@ -62,7 +62,7 @@ def read_png(data: bytes) -> ImageHeader:
     try:
         length, name = _chunk(data, position)
         if name != _DATA:
-            transparent, animated, icc, orientation = _walk(data, position)
+            transparent, animated, icc, orientation = _read_chunks(data, position)
             alpha = alpha or transparent
     except error:
         pass
@@ -96,7 +96,7 @@ def _find_header(data: bytes) -> int:
     return position
 
 
-def _walk(data: bytes, position: int) -> tuple[bool, bool, bool, int]:
+def _read_chunks(data: bytes, position: int) -> tuple[bool, bool, bool, int]:
     """Return transparency, animation, colour profile and orientation of a PNG.
 
     Only chunks before the image data are read.

@@ -10,7 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from wdsflow.shards.atomic import create, discard, naming, remove_stale, sync_folder
+from wdsflow.shards.atomic import (
+    create_temporary,
+    discard_temporary,
+    os_errors_named,
+    remove_stale_files,
+    sync_folder,
+)
 
 from .sample_rows import RowChunk, SampleRows, chunks_of
 
@@ -43,10 +49,10 @@ class EnergonDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(exist_ok=True)
-        remove_stale(path.parent)
-        self._name, self._file = create(path)
+        remove_stale_files(path.parent)
+        self._name, self._file = create_temporary(path)
         self._connection = sqlite3.connect(self._name, isolation_level=None)
-        with naming(path):
+        with os_errors_named(path):
             self._spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by __exit__
         # Shard -> position of its rows in the spool; None if it is left out.
         self._waiting: dict[int, int | None] = {}
@@ -78,7 +84,7 @@ class EnergonDatabase:
         if rows is None:
             self._waiting[number] = None
             return
-        with naming(self._path):
+        with os_errors_named(self._path):
             self._waiting[number] = self._spool.seek(0, os.SEEK_END)
             shutil.copyfileobj(rows.file, self._spool)
             self._spool.flush()
@@ -109,7 +115,7 @@ class EnergonDatabase:
             self._connection.execute("COMMIT")
             self._connection.executescript(_INDEXES)
             self._connection.close()
-        with naming(self._path):
+        with os_errors_named(self._path):
             os.fsync(self._file)
             os.replace(self._name, self._path)
         sync_folder(self._path.parent)
@@ -132,7 +138,7 @@ class EnergonDatabase:
         # Of unwritten data, on a full disk.
         with suppress(OSError):
             self._spool.close()
-        discard(self._name, self._file)
+        discard_temporary(self._name, self._file)
         with suppress(OSError):
             # If it is empty.
             self._path.parent.rmdir()

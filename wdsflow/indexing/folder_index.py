@@ -215,7 +215,7 @@ class FolderIndex:
         found = self._record.unchanged_line(line)
         if not found or not found.facts or "url" not in found.facts:
             return True
-        path = Shard.stored(str(found.facts["url"])).path
+        path = Shard.from_text(str(found.facts["url"])).path
         return (
             path is None
             or os.path.lexists(path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import enumeration, how_many
 
 _SHOWN = 20
 
@@ -82,4 +82,4 @@ class IndexReport:
 
 def _some(paths: Sequence[str]) -> str:
     names = [escape(path, 300) for path in paths]
-    return listed(names) if len(names) <= 6 else f"{', '.join(names[:3])} ... {names[-1]}"
+    return enumeration(names) if len(names) <= 6 else f"{', '.join(names[:3])} ... {names[-1]}"

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import local_folder, place_of
+from wdsflow.shards.source.base import canonical_name, local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
@@ -100,7 +100,7 @@ def _by_folder(urls: Sequence[Shard], out: Path | None) -> dict[Path, dict[str, 
         folder = out or names.setdefault(home, Path(os.path.dirname(str(path)) or "."))
         name = os.path.basename(path if path is not None else urlsplit(url).path)
         first = by_folder.setdefault(folder, {}).setdefault(name, url)
-        if place_of(first) != place_of(url):
+        if canonical_name(first) != canonical_name(url):
             raise ValueError(f"{first} and {url} have the same name: index one folder at a time")
     return by_folder
 

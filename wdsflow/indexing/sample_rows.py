@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from wdsflow.shards.atomic import naming
+from wdsflow.shards.atomic import os_errors_named
 
 # Samples: some 500 KB.
 _CHUNK = 4096
@@ -55,7 +55,7 @@ class SampleRows:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with naming(folder):
+        with os_errors_named(folder):
             self.file: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - see close
         self._samples: list[SampleRow] = []
         self._parts: list[PartRow] = []
@@ -84,7 +84,7 @@ class SampleRows:
             self._write_chunk()
         # The mark of the end.
         self._write_chunk()
-        with naming(self._folder):
+        with os_errors_named(self._folder):
             self.file.seek(0)
 
     def close(self) -> None:
@@ -97,6 +97,6 @@ class SampleRows:
         self._samples.append((self._key, self._count - 1, self._start, end - self._start))
 
     def _write_chunk(self) -> None:
-        with naming(self._folder):
+        with os_errors_named(self._folder):
             pickle.dump((self._samples, self._parts), self.file, pickle.HIGHEST_PROTOCOL)
         self._samples, self._parts = [], []

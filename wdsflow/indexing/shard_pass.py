@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
-from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.samples.grouping import Grouping, group_members
 from wdsflow.shards.samples.tar_damage import CUT_AFTER_END, damage_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
@@ -21,7 +21,7 @@ from .sample_rows import SampleRows
 # Names of fields of a shard that are kept, the most frequent ones.
 _FIELDS = 1000
 
-_ALL = Grouping(beyond=True)
+_ALL = Grouping(reads_past_stop=True)
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _walk_over(
             contents.end = max(contents.end, Member(*batch.rows[-1]).end)
             yield batch
 
-    for begins, key, suffix, (_, size, data, header, _) in grouped(batches(), _ALL):
+    for begins, key, suffix, (_, size, data, header, _) in group_members(batches(), _ALL):
         fields[suffix] += 1
         if begins:
             contents.starts.append(header)

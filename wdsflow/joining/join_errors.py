@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import enumeration, how_many
 
 from .joined_fields import JoinedFields
 
@@ -75,7 +75,7 @@ def ambiguous_join_error(
         parts.append(f"{how_many(shared, 'row')} with several samples each")
     shown = f", such as {_examples_text(examples)}" if examples else ""
     return JoinMismatch(
-        f"{join.on} does not identify samples of {join.table}: {listed(parts)}{shown}",
+        f"{join.on} does not identify samples of {join.table}: {enumeration(parts)}{shown}",
         is_ambiguous=True,
     )
 

@@ -55,7 +55,7 @@ class JoinedScan:
             sources.append(source)
             part = source if self.kept is None else self.kept(source)
             try:
-                if part.random:
+                if part.is_seekable:
                     pieces = joined.pieces(part)
                 else:
                     # A stream is read once for its samples, and again.

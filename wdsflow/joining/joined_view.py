@@ -101,7 +101,7 @@ class JoinedShard:
         ``pieces``: such as those that ``pieces`` returns.
         """
         view = view_of(source, pieces, ends=not pieces)
-        view.cut, view.damage = source.cut, source.damage
+        view.is_truncated, view.damage = source.is_truncated, source.damage
         if source.fault is not None:
             trusted = _moved(pieces, source.fault.trusted)
             view.fault = source.fault._replace(trusted=trusted)
@@ -112,7 +112,7 @@ class JoinedShard:
 
         Empty if no sample is left. Raises SourceError, OSError.
         """
-        samples = Samples(source, contents=not source.random)
+        samples = Samples(source, contents=not source.is_seekable)
         changes: list[_Change] = []
         for sample in samples:
             fields = self._changed(samples, sample)
@@ -127,7 +127,7 @@ class JoinedShard:
 
     def count(self, source: Source) -> None:
         """Count how samples and rows match, without the tar. Raises SourceError, OSError."""
-        samples = Samples(source, contents=not source.random)
+        samples = Samples(source, contents=not source.is_seekable)
         for sample in samples:
             if sample.trouble and not self.sets_damaged:
                 # It gets no fields, so that it shares its row with no other sample.

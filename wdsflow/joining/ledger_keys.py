@@ -12,7 +12,7 @@ from wdsflow.records.run_folder import ShardRecord, recorded_recipe
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import JOIN, input_identity, same_input
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.source.base import place_of
+from wdsflow.shards.source.base import canonical_name
 from wdsflow.table_files.errors import TableError
 
 from .table_files import TableFiles
@@ -44,11 +44,11 @@ def key_prefixes(table: TableFiles, urls: Sequence[Shard]) -> list[str]:
         by_name[_name_of(record.url)].append(path)
         by_location[_output_of(path, record)] = path
         by_location[record.url] = path
-        by_location[place_of(Shard.stored(record.url))] = path
+        by_location[canonical_name(Shard.from_text(record.url))] = path
     counts = Counter(_name_of(url) for url in urls)
     prefixes = []
     for url in urls:
-        ledger = by_location.get(url) or by_location.get(place_of(url))
+        ledger = by_location.get(url) or by_location.get(canonical_name(url))
         name = _name_of(url)
         if ledger is None and by_name[name]:
             if len(by_name[name]) > 1 or counts[name] > 1:
@@ -71,7 +71,7 @@ def _refuse_other_shard(url: Shard, ledger: Path, record: ShardRecord) -> None:
     rewritten since.
     """
     has_hashes = recorded_recipe(ledger.parents[1] / "run.json").get("hash_images")
-    if place_of(url) == _output_of(ledger, record) or has_hashes:
+    if canonical_name(url) == _output_of(ledger, record) or has_hashes:
         return
     # Its keys are those of the shard, whatever the samples got from a table.
     then = {mark: value for mark, value in record.input.items() if mark != JOIN}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.braces import expand_braces
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError
@@ -122,7 +122,7 @@ def locate_table(given: str | Path) -> TableFiles:
         files = [path]
     else:
         files = _matching_files(path, text)
-    files.sort(key=lambda file: natural(str(file)))
+    files.sort(key=lambda file: natural_order(str(file)))
     return TableFiles(_kind_of_all(files, text), files)
 
 

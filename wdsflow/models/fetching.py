@@ -108,7 +108,7 @@ class Fetching:
 
         ``error`` is the failure to load the model.
         """
-        source = model.fetched()
+        source = model.download_source()
         reason = _unreachable(error)
         if source is None or not reason:
             return ""
@@ -118,7 +118,7 @@ class Fetching:
             lines = _download_lines(source, repository, reason)
         else:
             lines = _url_lines(source.url, reason)
-        return f"{model.called()} cannot be fetched: " + "\n  ".join(lines)
+        return f"{model.display_name()} cannot be fetched: " + "\n  ".join(lines)
 
 
 def _url_lines(url: str, reason: str) -> list[str]:
@@ -164,8 +164,12 @@ def fetching(model: Model) -> Iterator[Fetching]:
     If its hub cannot be reached, the hub's library uses only its cache.
     """
     root = logging.getLogger()
-    with offline_if_unreachable() if model.fetched() is not None else nullcontext("") as reason:
-        fetch = Fetching(model.called(), reason)
+    with (
+        offline_if_unreachable()
+        if model.download_source() is not None
+        else nullcontext("") as reason
+    ):
+        fetch = Fetching(model.display_name(), reason)
         _RETRIES.addFilter(fetch.should_show)
         root.addFilter(_is_new)
         try:

@@ -14,7 +14,7 @@ from wdsflow.memory.batching.memory_errors import is_out_of_memory
 from wdsflow.memory.batching.probe import Probe, probe
 from wdsflow.memory.batching.runner import GPU_MOST_ITEMS, GPU_WASTE, MOST_ITEMS, WASTE, BatchRunner
 from wdsflow.stages.scores.model.model import Model
-from wdsflow.stages.scores.model.pictures.picture_batch import joined
+from wdsflow.stages.scores.model.pictures.picture_batch import stacked_pictures
 
 from .fetching import fetching
 from .model_location import window_of
@@ -68,7 +68,7 @@ class LoadedModels:
             result = None if self.is_loaded(model) else self.load_and_probe(model)
             if result is None:
                 continue
-            message = result.message(model.called())
+            message = result.message(model.display_name())
             if not result.fits and self.device == "cpu":
                 raise ModelError(message)
             lines.append(message)
@@ -93,8 +93,8 @@ class LoadedModels:
             with torch.inference_mode(), current_device(self.device):
                 outputs = self.runners[model].map(items, alone)
         except OutputsError as error:
-            useless = ModelError(f"{model.called()}: {error}")
-            useless.blames = model.called()
+            useless = ModelError(f"{model.display_name()}: {error}")
+            useless.blames = model.display_name()
             raise useless from None
         self._add_time(model, len(items), time.perf_counter() - started)
         return outputs
@@ -110,7 +110,7 @@ class LoadedModels:
         """
         if not self.device.startswith("cuda") or not self.is_loaded(model):
             return items
-        array = joined(items)
+        array = stacked_pictures(items)
         if array is None:
             return items
         import torch
@@ -145,7 +145,7 @@ class LoadedModels:
             with torch.inference_mode(), current_device(self.device):
                 result = probe(runner.run, item, runner.cost(item), self._open)
         except Exception as error:
-            raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
+            raise ModelError(f"{model.display_name()}: {type(error).__name__}: {error}") from error
         if result.fits and result.free is not None and runner.ceiling.limit is None:
             limit = result.cost_within(int(result.free * _FIRST_BATCH_SHARE))
             # A GPU reports that it is full; the system kills
@@ -189,7 +189,7 @@ class LoadedModels:
                     if instructions:
                         raise ModelError(instructions) from error
                     raise ModelError(
-                        f"{model.called()} cannot be loaded: {type(error).__name__}: {error}"
+                        f"{model.display_name()} cannot be loaded: {type(error).__name__}: {error}"
                     ) from error
                 drop_frames(error)
             device_error(self._open.release)

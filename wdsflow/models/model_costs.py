@@ -77,7 +77,7 @@ def costs_of(models: Mapping[str, Model], where: str, times: ModelTimes) -> list
     for digest, model in models.items():
         if repr(model) in times:
             items, seconds = times[repr(model)]
-            costs.append(ModelCost(digest, model.called(), where, items, seconds))
+            costs.append(ModelCost(digest, model.display_name(), where, items, seconds))
     return costs
 
 

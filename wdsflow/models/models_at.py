@@ -40,7 +40,7 @@ def models_at(location: ModelLocation) -> Models:
         processes = _started_processes(location, location.models_to_start, os.getpid())
         return models_at(processes.location)
     for model, facts in location.facts:
-        model.recall(facts)
+        model.accept_facts(facts)
     return _models_at(location, os.getpid())
 
 

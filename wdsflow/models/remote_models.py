@@ -81,7 +81,7 @@ class RemoteModels:
                     raise _cannot_load() from None
             except PoisonedError as error:
                 if trials.record_lost_device(error.done, error.suspects):
-                    raise ModelError(f"{model.called()}: {error.message}") from None
+                    raise ModelError(f"{model.display_name()}: {error.message}") from None
         return trials.outputs()
 
     def close(self) -> None:

@@ -28,7 +28,9 @@ class LosesSamples(TableError):
         )
 
 
-def refuse_loss(record: PackRecord, plan: PackPlan, listed: Path, folders: Sequence[str]) -> None:
+def refuse_lost_samples(
+    record: PackRecord, plan: PackPlan, listed: Path, folders: Sequence[str]
+) -> None:
     """Raise LosesSamples if finished shards have more rows than the plan.
 
     It is raised if files are missing or the plan has no rows.

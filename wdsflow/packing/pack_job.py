@@ -36,7 +36,7 @@ class PackJob:
 
     def rows(self) -> Iterator[PlannedRow]:
         """Yield the rows."""
-        return self.plan.planned(self.start, self.end)
+        return self.plan.planned_rows(self.start, self.end)
 
     @property
     def travels(self) -> bool:
@@ -57,6 +57,6 @@ def made_from(job: PackJob) -> dict[str, object]:
     from xxhash import xxh3_128
 
     digest = xxh3_128()
-    for row in job.plan.raw(job.start, job.end):
+    for row in job.plan.raw_rows(job.start, job.end):
         digest.update(row)
     return {"code": _CODE, "rows": digest.hexdigest()}

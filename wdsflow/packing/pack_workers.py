@@ -82,7 +82,7 @@ class PackWorkers:
 
     def _prepare(self, worker: "Worker") -> None:
         try:
-            worker.work(ProcessTask(_nothing, None))
+            worker.work(ProcessTask(_import_only, None))
         finally:
             self._free.put(worker)
 
@@ -108,6 +108,6 @@ def _answer(worker: "Worker", task: ProcessTask) -> object:
     return answer
 
 
-def _nothing(_job: None, _stop: Event) -> bool:
+def _import_only(_job: None, _stop: Event) -> bool:
     """Import this module, and with it all that a process needs."""
     return True

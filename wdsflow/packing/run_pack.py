@@ -9,12 +9,12 @@ from pathlib import Path
 from wdsflow.records.run_outputs import run_outputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
-from wdsflow.shards.atomic import scratch_folder, writing
+from wdsflow.shards.atomic import atomic_file, scratch_folder
 from wdsflow.shards.scratch import scratch
 from wdsflow.text.options import keywords
 
 from .folder_names import refuse_pattern
-from .kept_shards import refuse_loss
+from .kept_shards import refuse_lost_samples
 from .left_out import LeftOut, add_example, read_left_out
 from .pack_job import PackJob, made_from
 from .pack_options import PackRequest, ShardLimit
@@ -23,7 +23,7 @@ from .pack_report import PackedShard, PackReport
 from .pack_workers import PackWorkers
 from .rows.inputs import Input, inputs_of
 from .rows.pack_planner import PackPlanner
-from .shard.write_shard import look_at, write_shard
+from .shard.write_shard import report_without_writing, write_shard
 
 KIND = "pack"
 _SCRATCH = "pack-scratch"
@@ -72,7 +72,7 @@ def pack_shards(
         if request.dry_run:
             return _dry_run(inputs, limit, request)
         report = _pack_into(folder, inputs, limit, request)
-        return report.naming(out, folder)
+        return report.name_by_url(out, folder)
 
 
 def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:
@@ -91,7 +91,7 @@ def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -
 
         (folder / INSIDE).mkdir()
         jobs = planner.jobs(folder)
-        workers.run(jobs, look_at, note, request.jobs, request.begin)
+        workers.run(jobs, report_without_writing, note, request.jobs, request.begin)
         report = planner.report()
         report.shards = [shards[job.start] for job in jobs]
         report.dry_run = True
@@ -111,7 +111,7 @@ def _pack_into(
         record = stack.enter_context(PackRecord(folder, KIND, "packed", PackedShard, _REASONS))
         if not request.restart:
             record.refuse_other(flags)
-        record.refuse_company()
+        record.refuse_foreign_shards()
         record.mark_reading()
         scratch_path = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch_path))
@@ -128,7 +128,7 @@ def _pack_into(
             record.clear()
         else:
             folders = [source.named for source in inputs if source.kind == "folder"]
-            refuse_loss(record, planner.plan, folder / INSIDE / _LISTED, folders)
+            refuse_lost_samples(record, planner.plan, folder / INSIDE / _LISTED, folders)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],
@@ -194,7 +194,7 @@ def _list_left_out(
         path.unlink(missing_ok=True)
         return ""
     names = [named for named, _ in report.tables]
-    with writing(path) as file, open(file, "wb", closefd=False) as stream:
+    with atomic_file(path) as file, open(file, "wb", closefd=False) as stream:
         stream.writelines(_line(names, row) for row in planner.plan.left_out.all())
         for row in _left_out_when_read(jobs, report):
             add_example(report.examples, row)

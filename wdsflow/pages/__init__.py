@@ -9,7 +9,7 @@ import json
 import re
 from importlib import resources
 
-from wdsflow.text.words import command_lines, plain
+from wdsflow.text.words import command_lines, plain_line
 
 _MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
@@ -38,7 +38,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.finalize = _plain
+    environment.finalize = _without_control_characters
     environment.filters["number"] = "{:,}".format
     environment.filters["command"] = _command
     style = _static("page.css")
@@ -55,9 +55,9 @@ def render(
     )
 
 
-def _plain(value: object) -> object:
+def _without_control_characters(value: object) -> object:
     """Return a value of a template without control characters; markup stays as it is."""
-    return value if hasattr(value, "__html__") else plain(str(value))
+    return value if hasattr(value, "__html__") else plain_line(str(value))
 
 
 def _command(text: str) -> str:

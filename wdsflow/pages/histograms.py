@@ -62,8 +62,8 @@ def chart(
     index = np.clip(index, 0, count - 1).astype(np.int64)
     counts = np.bincount(index, minlength=count).astype(np.float64)
     lefts = tuple(float(f"{(first + bar) * width:.10g}") for bar in range(count))
-    median = number(_quantile(numbers, 0.5))
-    summary = f"median {median}, {number(smallest)} to {number(largest)}"
+    median = number_label(_quantile(numbers, 0.5))
+    summary = f"median {median}, {number_label(smallest)} to {number_label(largest)}"
     if marked:
         summary += f"; line: {marked}"
     if smallest < first * width or largest >= (first + count) * width:
@@ -87,10 +87,10 @@ def round_step(least: float, *, whole: bool) -> float:
     return float(f"{step:.6g}")
 
 
-def number(value: float) -> str:
+def number_label(value: float) -> str:
     """Return a number for people.
 
-    >>> number(1234567.0), number(0.123456), number(12.0)
+    >>> number_label(1234567.0), number_label(0.123456), number_label(12.0)
     ('1,234,567', '0.1235', '12')
     """
     if math.isfinite(value) and value == int(value) and abs(value) < 1e15:

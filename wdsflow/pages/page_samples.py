@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
@@ -65,7 +65,7 @@ def samples_of(url: Shard) -> Iterator[PageSample]:
 def _samples(source: Source) -> Iterator[tuple[int, PageSample]]:
     """Yield the samples of a tar, each with the offset of its end."""
     sample: PageSample | None = None
-    for begins, key, field, row in grouped(Walk(source), ALL_SAMPLES):
+    for begins, key, field, row in group_members(Walk(source), ALL_SAMPLES):
         if begins:
             if sample is not None:
                 yield row[3], sample

@@ -29,7 +29,7 @@ class SampleView:
     json: str = ""
 
 
-def view(sample: PageSample) -> SampleView:
+def sample_view(sample: PageSample) -> SampleView:
     """Return a sample for a page. Raises OSError if the tar cannot be read."""
     caption = _text(sample, "txt")
     json = _text(sample, "json")

@@ -4,7 +4,7 @@ import errno
 import os
 from pathlib import Path
 
-from wdsflow.shards.atomic import naming, writing
+from wdsflow.shards.atomic import atomic_file, os_errors_named
 from wdsflow.shards.source.base import Source, SourceChangedError, local_path
 
 from .sink import Sink
@@ -27,12 +27,12 @@ def copy_file(path: Path, source: Source) -> int:
     """
     size = source.length
     assert size is not None
-    with writing(path) as file:
+    with atomic_file(path) as file:
         copied = _copied_by_kernel(source, file, size) if source.fd >= 0 else 0
         sink = Sink(file, path)
         try:
             copy_range(sink, source, copied, size)
-            sink.end()
+            sink.write_rest()
         finally:
             sink.close()
     return size
@@ -46,7 +46,7 @@ def link_file(path: Path, url: str) -> bool:
     local = local_path(url)
     if local is None:
         return False
-    with naming(path):
+    with os_errors_named(path):
         path.unlink(missing_ok=True)
     try:
         # Of a link, the file that it leads to.

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Piece, Source
 
-from .pieces import address, number_of
+from .pieces import address, input_at
 
 Opened = Callable[[int], AbstractContextManager[Source]]
 
@@ -21,13 +21,13 @@ class JoinedSource(Source):
     """
 
     def __init__(self, opened: Opened, most: Callable[[int], int]) -> None:
-        self.url = Shard.stored("several shards")
+        self.url = Shard.from_text("several shards")
         self._opened = opened
         self._most = most
         # By number, the latest last.
         self._open: OrderedDict[int, tuple[Source, ExitStack]] = OrderedDict()
 
-    def get(self, number: int) -> Source:
+    def open_input(self, number: int) -> Source:
         """Return a source, open until the next call. Raises as ``opened``."""
         if number in self._open:
             self._open.move_to_end(number)
@@ -42,18 +42,18 @@ class JoinedSource(Source):
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
         """Return the parts of a range of one source; each is open until the next."""
-        number = number_of(start)
+        number = input_at(start)
         base = address(number, 0)
-        return self.get(number).parts(start - base, stop - base)
+        return self.open_input(number).parts(start - base, stop - base)
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of one source. Raises SourceError, OSError."""
-        return self.joined_parts(offset, offset + size)
+        return self.read_parts(offset, offset + size)
 
-    def ahead(self, offset: int, size: int) -> None:
+    def prefetch(self, offset: int, size: int) -> None:
         """Announce that these bytes will be read soon."""
-        number = number_of(offset)
-        self.get(number).ahead(offset - address(number, 0), size)
+        number = input_at(offset)
+        self.open_input(number).prefetch(offset - address(number, 0), size)
 
     def close(self) -> None:
         """Close all of them."""

@@ -14,21 +14,21 @@ OFFSET_BITS = 44
 def address(number: int, offset: int) -> int:
     """Return the offset in ``JoinedSource`` of a byte of a numbered input.
 
-    >>> [number_of(address(3, 0)), number_of(address(3, 2**44 - 1))], address(0, 512)
+    >>> [input_at(address(3, 0)), input_at(address(3, 2**44 - 1))], address(0, 512)
     ([3, 3], 512)
     """
     return number << OFFSET_BITS | offset
 
 
-def number_of(location: int) -> int:
+def input_at(location: int) -> int:
     """Return the input of a byte of ``JoinedSource``, by its ``address``."""
     return location >> OFFSET_BITS
 
 
-def merge(ranges: Iterable[Range]) -> list[Range]:
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
     """Sort ranges and join those that touch or overlap.
 
-    >>> merge([(10, 20), (0, 5), (5, 10), (30, 40)])
+    >>> merge_ranges([(10, 20), (0, 5), (5, 10), (30, 40)])
     [(0, 20), (30, 40)]
     """
     merged: list[Range] = []
@@ -50,15 +50,15 @@ def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Ran
     ([(10, 15), (20, 30)], [])
     """
     last = max((start for start, _ in samples), default=0)
-    return merge([*samples, *(header for header in headers if header[0] < last)])
+    return merge_ranges([*samples, *(header for header in headers if header[0] < last)])
 
 
-def length(piece: Piece) -> int:
+def piece_length(piece: Piece) -> int:
     """Return how many bytes a piece has."""
     return len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]
 
 
-def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def join_adjacent(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Join ranges that follow each other, and leave out those that are empty."""
     start = end = 0
     for piece in pieces:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.atomic import naming
+from wdsflow.shards.atomic import os_errors_named
 
 try:
     import fcntl
@@ -24,11 +24,11 @@ class Sink:
 
     Another buffer is filled meanwhile.
 
-    An error of the disk is raised by a later call. Before the file is closed, ``end`` or ``close``
-    must have returned. Full buffers go to the disk directly (O_DIRECT), because the file is synced
-    before it is renamed. That takes half the CPU time, and other files stay in the page cache. The
-    rest at the end, and everything on a file system without such writes, is written the ordinary
-    way. Errors name ``path``.
+    An error of the disk is raised by a later call. Before the file is closed, ``write_rest`` or
+    ``close`` must have returned. Full buffers go to the disk directly (O_DIRECT), because the file
+    is synced before it is renamed. That takes half the CPU time, and other files stay in the page
+    cache. The rest at the end, and everything on a file system without such writes, is written the
+    ordinary way. Errors name ``path``.
     """
 
     def __init__(self, file: int, path: Path) -> None:
@@ -48,16 +48,16 @@ class Sink:
         self._thread_file = -1
         self._writing: Future[None] | None = None
 
-    def room(self, most: int) -> memoryview:
+    def free_buffer(self, most: int) -> memoryview:
         """Return the next free bytes of the buffer, between one and ``most``.
 
-        Call ``took`` when they are filled.
+        Call ``advance`` when they are filled.
         """
         start = self._filled
         return self._buffer[start : start + most]
 
-    def took(self, count: int) -> None:
-        """Set how many of the bytes of ``room`` were filled. Raises OSError."""
+    def advance(self, count: int) -> None:
+        """Set how many of the bytes of ``free_buffer`` were filled. Raises OSError."""
         self._filled += count
         self.size += count
         if self._filled == _STEP:
@@ -75,16 +75,16 @@ class Sink:
             return
         position = 0
         while position < len(data):
-            room = self.room(len(data) - position)
+            room = self.free_buffer(len(data) - position)
             count = len(room)
             room[:] = data[position : position + count]
-            self.took(count)
+            self.advance(count)
             position += count
 
     def _write_full(self) -> None:
         """Write the full buffer in the background, and continue with the other one."""
         if self._thread is None:
-            with naming(self._path):
+            with os_errors_named(self._path):
                 self._thread_file = os.dup(self._file)
             self._thread = ThreadPoolExecutor(1, "wdsflow-write")
             self._other = _buffer()
@@ -102,7 +102,7 @@ class Sink:
             # If it failed, so does every further call.
             self._writing.result()
 
-    def end(self) -> None:
+    def write_rest(self) -> None:
         """Write the rest. Raises OSError."""
         try:
             self._wait()
@@ -124,7 +124,7 @@ class Sink:
 
     def _write(self, data: memoryview, file: int) -> None:
         """Write bytes, directly as long as the file system can. Raises OSError."""
-        with naming(self._path):
+        with os_errors_named(self._path):
             while data:
                 try:
                     data = data[os.write(file, data) :]

@@ -72,7 +72,7 @@ def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
     return b"".join((header(name, len(data), extended=extended), data, padding))
 
 
-def moved(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
+def moved_member(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
     """Return the pieces of a member that takes its contents from a range of a source.
 
     The contents are ``size`` bytes from ``start``.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from wdsflow.shards.source.base import Piece
 
-from .pieces import joined
+from .pieces import join_adjacent
 
 
 class TarView:
@@ -28,7 +28,7 @@ class TarView:
         self._origins = array("q")
         data = bytearray()
         self.size = 0
-        for piece in joined(pieces):
+        for piece in join_adjacent(pieces):
             if not isinstance(piece, bytes):
                 self._origins.append(piece[0])
                 self.size += piece[1] - piece[0]
@@ -63,7 +63,7 @@ class TarView:
             position = end
             number += 1
 
-    def real(self, offset: int) -> int:
+    def source_offset(self, offset: int) -> int:
         """Return the source offset of a byte in the view.
 
         For a new byte, this is the end of the range before it.

@@ -23,7 +23,7 @@ def view_of(source: Source, pieces: Iterable[Piece], *, ends: bool = True) -> So
     SourceChangedError.
     """
     view = TarView([*pieces, END] if ends else list(pieces))
-    return ViewSource(view, source) if source.random else _StreamView(view, source)
+    return ViewSource(view, source) if source.is_seekable else _StreamView(view, source)
 
 
 def offsets_in_source(pieces: Iterable[Piece]) -> Callable[[int], int]:
@@ -31,7 +31,7 @@ def offsets_in_source(pieces: Iterable[Piece]) -> Callable[[int], int]:
 
     See ``TarView.real``.
     """
-    return TarView(pieces).real
+    return TarView(pieces).source_offset
 
 
 class ViewSource(Source):
@@ -41,18 +41,18 @@ class ViewSource(Source):
         self.url = source.url
         self.size = source.size
         self.length = view.size
-        self.near = source.fd >= 0 or source.near
+        self.has_cheap_reads = source.fd >= 0 or source.has_cheap_reads
         self.view = view
         self._source = source
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the view; fewer at its end. Raises SourceError, OSError."""
         read_before = self._source.bytes_read
-        data = self.joined_parts(offset, min(offset + size, self.length or 0))
+        data = self.read_parts(offset, min(offset + size, self.length or 0))
         self.bytes_read += self._source.bytes_read - read_before
         return data
 
-    def inside(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+    def parts_inside(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
         """Yield the parts of a range."""
         for part in self.view.parts(start, stop):
             if isinstance(part, bytes):
@@ -93,12 +93,12 @@ def _read_on(view: TarView, source: Source) -> Iterator[bytes]:
             continue
         at, end = part
         # Over the borders of compressed streams.
-        while not source.reaches(at + 1) and source.lift():
+        while not source.reaches(at + 1) and source.continue_past_end():
             pass
         while at < end:
             size = min(_STEP, end - at)
             data = source.read_at(at, size)
-            while len(data) < size and source.lift():
+            while len(data) < size and source.continue_past_end():
                 data = source.read_at(at, size)
             at += len(data)
             yield data

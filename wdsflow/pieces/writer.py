@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from wdsflow.shards.atomic import writing
+from wdsflow.shards.atomic import atomic_file
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError
 
-from .pieces import END, joined
+from .pieces import END, join_adjacent
 from .sink import Sink
 
 # Not on Windows.
@@ -22,16 +22,16 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
     source ends early, OSError if the disk fails, and errors of ``pieces``, also at their end; then
     no new file is left.
     """
-    with writing(path) as file:
+    with atomic_file(path) as file:
         sink = Sink(file, path)
         try:
-            for piece in joined(pieces):
+            for piece in join_adjacent(pieces):
                 if isinstance(piece, bytes):
                     sink.add(piece)
                 else:
                     copy_range(sink, source, *piece)
             sink.add(END)
-            sink.end()
+            sink.write_rest()
         finally:
             sink.close()
     return sink.size
@@ -59,7 +59,7 @@ def _fill(sink: Sink, source: Source, start: int, end: int) -> None:
     Raises SourceChangedError if the file ends early, OSError.
     """
     while start < end:
-        room = sink.room(end - start)
+        room = sink.free_buffer(end - start)
         if _CAN_FILL and source.fd >= 0:
             count = os.preadv(source.fd, [room], start)
         else:
@@ -68,5 +68,5 @@ def _fill(sink: Sink, source: Source, start: int, end: int) -> None:
             room[:count] = data
         if not count:
             raise SourceChangedError.short(start, end - start)
-        sink.took(count)
+        sink.advance(count)
         start += count

@@ -9,7 +9,7 @@ from wdsflow.scan.content.fitting import (
     value_of,
 )
 from wdsflow.scan.naming import is_hidden
-from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.samples.grouping import Grouping, group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -45,7 +45,7 @@ def _rows(url: Shard, *, allow_pipe: bool) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     with open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
-        for begins, _, suffix, row in grouped(walk, Grouping(_visible)):
+        for begins, _, suffix, row in group_members(walk, Grouping(_visible)):
             if begins:
                 if len(rows) == EXAMPLES:
                     return rows

@@ -92,7 +92,7 @@ class UrlHandler:
         """Return a file that can be read forward. Raises OSError if the url cannot be read."""
         shard = Shard.url(url)
         if mode == "rb":
-            stored = open_stored(shard) if self.cache is None else self.cache.stored(shard)
+            stored = open_stored(shard) if self.cache is None else self.cache.open_stored(shard)
             return io.BufferedReader(UrlFile(stored), _BUFFER)
         if self._writer is None:
             # The text of a shard shows no secret of its url.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.text.shell import escape
 
 Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]
@@ -120,7 +120,7 @@ def nonexistent_shards(name: str, listed: Iterable[str]) -> list[SidecarFact]:
 
 def _is_missing(folder: str, name: str) -> bool:
     """Return whether a listed name is that of a file on this machine that does not exist."""
-    if named(name).path is None:
+    if single_shard(name).path is None:
         return False
     return not os.path.lexists(os.path.join(folder, name))
 

@@ -29,11 +29,11 @@ class Line:
 
     Attributes:
         name: of the output: its path in the folder.
-        passing: fields that are not recorded.
+        unrecorded_fields: fields that are not recorded.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
-    passing: ClassVar[frozenset[str]] = frozenset()
+    unrecorded_fields: ClassVar[frozenset[str]] = frozenset()
     name: str
 
     @property
@@ -53,7 +53,7 @@ class Line:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         values = vars(self)
-        return {name: values[name] for name in _recorded(type(self))}  # type: ignore[arg-type]  # as below
+        return {name: values[name] for name in _recorded_fields(type(self))}  # type: ignore[arg-type]  # as below
 
     def to_line(self) -> bytes:
         """Return the line."""
@@ -65,7 +65,7 @@ class Line:
 
         Raises ValueError if it is partial, of another version, or has counts that do not add up.
         """
-        reader = _reader(cls)  # type: ignore[arg-type]  # mypy has it as not hashable
+        reader = _validator(cls)  # type: ignore[arg-type]  # mypy has it as not hashable
         result: Self
         if _SURROGATE.search(line):
             result = reader.validate_python(values_of(line))
@@ -88,7 +88,7 @@ class OneFile(Line):
         output: path of the file.
     """
 
-    passing: ClassVar[frozenset[str]] = frozenset({"output"})
+    unrecorded_fields: ClassVar[frozenset[str]] = frozenset({"output"})
 
     name: str = ""
     made_from: dict[str, object] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class OneFile(Line):
         del job
         return cls()
 
-    def failed(self, error: OSError) -> "Self":
+    def line_of_failure(self, error: OSError) -> "Self":
         """Return the line of an output whose inputs could not be read.
 
         Raises the error if it ends the run.
@@ -153,7 +153,7 @@ class NewShard(OneFile):
         """Return the line of a shard that is about to be written."""
         return cls(job.url)
 
-    def failed(self, error: OSError) -> "Self":
+    def line_of_failure(self, error: OSError) -> "Self":
         """Return the line of a shard that could not be read. Raises errors of the output."""
         if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
             raise error
@@ -173,13 +173,13 @@ class NewShard(OneFile):
 
 
 @cache
-def _recorded(kind: type[Line]) -> list[str]:
+def _recorded_fields(kind: type[Line]) -> list[str]:
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    return [name for name in names if name not in kind.passing]
+    return [name for name in names if name not in kind.unrecorded_fields]
 
 
 @cache
-def _reader(kind: Any) -> Any:
+def _validator(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

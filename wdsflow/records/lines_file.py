@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from wdsflow.shards.atomic import naming
+from wdsflow.shards.atomic import os_errors_named
 
 from .file_identity import why_changed
 from .line import Line, OneFile
@@ -43,7 +43,7 @@ class LinesFile:
 
     def add(self, line: bytes) -> None:
         """Append a line, or nothing. Raises OSError."""
-        with naming(self._path):
+        with os_errors_named(self._path):
             try:
                 if os.write(self._file, line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

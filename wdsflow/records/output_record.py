@@ -15,7 +15,7 @@ from .file_identity import Identity
 from .folder_lock import Busy, Lock
 from .line import Line, OneFile
 from .lines_file import LinesFile, lines_paths, read_lines
-from .refusals import OtherOptions, need_folder, refuse_company, refuse_inputs
+from .refusals import OtherOptions, refuse_foreign_shards, refuse_inputs, require_folder
 from .run_state import StateFile, part_name
 from .shard_counts import COUNTS
 from .tidy_folder import remove_leftovers, tidy
@@ -109,7 +109,7 @@ class OutputRecord(Generic[L]):
         self._forget_lines()
         if self._store:
             paths = [path for line in self.lines.values() for path, _ in self.files(line)]
-            self._store.recall(paths)
+            self._store.fill_stubs(paths)
 
     # Commands that write several files per output, or whose options grow, override these.
 
@@ -142,13 +142,13 @@ class OutputRecord(Generic[L]):
         """Return whether a line belongs to this run, not to an earlier one with other results."""
         return True
 
-    def keeps(self, options: Mapping[str, object]) -> bool:
+    def can_keep_outputs(self, options: Mapping[str, object]) -> bool:
         """Return whether the existing outputs were written with the same options."""
         return self.options == options
 
     def is_recorded(self, options: Mapping[str, object]) -> bool:
         """Return whether the stored options need not be written again."""
-        return self.keeps(options)
+        return self.can_keep_outputs(options)
 
     def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise OtherOptions if the existing outputs were written with other options."""
@@ -185,7 +185,7 @@ class OutputRecord(Generic[L]):
         """
         return request["options"], request["outputs"]
 
-    def why(self, name: str, before: object, now: object) -> str:
+    def why_rewritten(self, name: str, before: object, now: object) -> str:
         """Return why an output is written again: a value of its origin has changed."""
         return self._reasons[name].format(before)
 
@@ -193,14 +193,14 @@ class OutputRecord(Generic[L]):
 
     def __enter__(self) -> "Self":
         for folder in self.output_folders():
-            need_folder(folder)
+            require_folder(folder)
         made = not self.folder.exists()
         self.inside.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.callback(tidy, self.folder, self.scratch(), made=made)
             self._lock(stack)
             self.await_workers()
-            stack.callback(self._leave)
+            stack.callback(self._remove_run_files)
             self._remove_leftovers()
             self.read()
             if self._store:
@@ -228,7 +228,7 @@ class OutputRecord(Generic[L]):
             reason = "interrupted" if is_interrupt else str(error) or kind.__name__
             # The error that ended the run counts.
             with suppress(OSError):
-                self.state.note(ended=reason)
+                self.state.update(ended=reason)
         self._stack.close()
 
     def mark_reading(self) -> None:
@@ -301,7 +301,7 @@ class OutputRecord(Generic[L]):
         if not self.is_alone:
             self.options, self.outputs = self._read_request()
         self.refuse_existing(names, options)
-        if restart or (self._is_idle() and not self.keeps(options)):
+        if restart or (self._is_idle() and not self.can_keep_outputs(options)):
             refuse_inputs(inputs, self.all_paths())
             self.clear()
             self.refuse_existing(names, options)
@@ -312,12 +312,14 @@ class OutputRecord(Generic[L]):
             request = json.dumps(self.request_to_dict(), indent=1)
             write_file(self._request_path, request.encode() + b"\n")
 
-    def refuse_company(self) -> None:
+    def refuse_foreign_shards(self) -> None:
         """Raise FileExistsError if the folder holds shards or counts of another origin.
 
         Files that runs of this command wrote are accepted.
         """
-        refuse_company(self.folder, self._run, self.outputs, COUNTS if self.options is None else ())
+        refuse_foreign_shards(
+            self.folder, self._run, self.outputs, COUNTS if self.options is None else ()
+        )
 
     def finished_line(
         self, name: str, origin: Callable[[], Mapping[str, object]]
@@ -329,7 +331,7 @@ class OutputRecord(Generic[L]):
         line = self.lines.get(name)
         if line is None:
             return None, ""
-        reason = why_redone(line, origin, self.files(line), self.why)
+        reason = why_redone(line, origin, self.files(line), self.why_rewritten)
         return (None, reason) if reason else (line, "")
 
     def add(self, line: L) -> None:
@@ -337,7 +339,7 @@ class OutputRecord(Generic[L]):
         data = line.to_line()
         if self._store:
             paths = [path for path, _ in self.files(line)]
-            self._store.put(self._lines_path, line.name, data, paths)
+            self._store.upload_output(self._lines_path, line.name, data, paths)
         self._lines_file.add(data)
         self.lines[line.name] = line
 
@@ -360,7 +362,7 @@ class OutputRecord(Generic[L]):
 
         Raises OSError.
 
-        ``why``: the reason if an output was not written, for ``wdsflow status``.
+        ``why_rewritten``: the reason if an output was not written, for ``wdsflow status``.
 
         Lines get the order of the outputs: the file is the same after an interruption. If no shard
         exists, no files of the run are left. Returns whether all outputs of all slices are done;
@@ -391,7 +393,7 @@ class OutputRecord(Generic[L]):
         if self._store:
             self._store.sync()
 
-    def leave_as_it_was(self) -> None:
+    def restore_counts(self) -> None:
         """Restore the counts that ``begin`` moved: nothing was written."""
         if self._is_marked and self.is_alone:
             undo_begin(self.folder)
@@ -453,7 +455,7 @@ class OutputRecord(Generic[L]):
         for path in others:
             path.unlink(missing_ok=True)
 
-    def _leave(self) -> None:
+    def _remove_run_files(self) -> None:
         """Remove files that only this run needs, and all if it finished nothing."""
         # Then the next run reports them.
         with suppress(Busy):

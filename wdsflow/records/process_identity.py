@@ -20,17 +20,17 @@ def this_process() -> dict[str, object]:
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "process": start_of(os.getpid()),
+        "process": start_identity(os.getpid()),
         "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
 
 
-def who(process: Mapping[str, Any]) -> str:
+def process_text(process: Mapping[str, Any]) -> str:
     """Return which process ``this_process`` described."""
     return f"process {process.get('pid')} on {process.get('host')}, since {process.get('since')}"
 
 
-def is_here(process: Mapping[str, Any]) -> bool:
+def is_visible_here(process: Mapping[str, Any]) -> bool:
     """Return whether a process would be visible here.
 
     It would if it has the same host, boot and process namespace.
@@ -38,7 +38,7 @@ def is_here(process: Mapping[str, Any]) -> bool:
     start = process.get("process")
     if not isinstance(start, str) or process.get("host") != socket.gethostname():
         return False
-    this_start = start_of(os.getpid())
+    this_start = start_identity(os.getpid())
     return bool(this_start) and this_start.split()[:2] == start.split()[:2]
 
 
@@ -47,10 +47,10 @@ def is_alive(process: Mapping[str, Any]) -> bool:
 
     The process is given by what ``this_process`` returned in it.
     """
-    return start_of(process.get("pid")) == process.get("process")
+    return start_identity(process.get("pid")) == process.get("process")
 
 
-def start_of(pid: object) -> str:
+def start_identity(pid: object) -> str:
     """Return the boot, the process namespace and the start time of a process.
 
     "" if it has ended, or this is unknown.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.base import local_folder
@@ -19,7 +19,7 @@ from .line import values_of
 from .lines_file import lines_paths
 from .object_store.store import Store
 from .object_store.store_lock import STALE
-from .process_identity import is_alive, is_here, who
+from .process_identity import is_alive, is_visible_here, process_text
 from .run_state import DONE, PREFIX, RunState, part_name, read_states
 from .run_status import Phase, RunStatus, SliceStatus
 from .unfinished import INSIDE, RUNS, Unfinished, unfinished_run
@@ -39,11 +39,11 @@ def statuses(out: Path | str) -> list[RunStatus]:
 
     Raises NoRun, StoreError.
     """
-    with _records_of(out) as (inside, holder):
-        runs = [_RunFiles(inside, *stems, holder).status() for stems in _stems(inside)]
+    with _open_records(out) as (inside, store_lock):
+        runs = [_RunFiles(inside, *stems, store_lock).status() for stems in _stems(inside)]
         # What index records is not planned.
         runs = [run for run in runs if run.total("shards")]
-        reading = None if runs else _reading_run(inside, holder)
+        reading = None if runs else _reading_run(inside, store_lock)
     if reading is not None:
         runs = [reading]
     if not runs:
@@ -51,19 +51,38 @@ def statuses(out: Path | str) -> list[RunStatus]:
     return runs
 
 
-@contextmanager
-def _records_of(out: Path | str) -> Iterator[tuple[Path, dict[str, Any] | None]]:
-    """Yield the folder with the records of an output folder, and the content of its lock.
+class _StoreLock(NamedTuple):
+    """The lock of an output folder in an object store. ``holder``: None if no run holds it."""
 
-    For a store, the folder is a copy without ledgers, and the content is empty if no run holds the
-    lock. For a local folder, the content is None.
+    holder: dict[str, Any] | None
+
+    def is_running(self) -> bool:
+        """Return whether the process that holds the lock works."""
+        if not self.holder:
+            return False
+        if is_visible_here(self.holder):
+            return is_alive(self.holder)
+        return float(self.holder.get("age") or 0) < STALE
+
+    def is_held_by(self, process: dict[str, Any]) -> bool:
+        """Return whether a process holds the lock, running or not."""
+        return self.holder is not None and self.holder.get("pid") == process.get("pid")
+
+
+@contextmanager
+def _open_records(out: Path | str) -> Iterator[tuple[Path, _StoreLock | None]]:
+    """Yield the folder with the records of an output folder, and its lock if it is in a store.
+
+    For a store, the folder is a copy without ledgers.
     """
     url = remote_url(out)
     if url is None:
         yield local_folder(out) / INSIDE, None
         return
     with scratch("status") as folder:
-        yield folder / INSIDE, Store(url, folder).look() or {}
+        store = Store(url, folder)
+        store.fetch_records()
+        yield folder / INSIDE, _StoreLock(store.lock_holder())
 
 
 def _stems(inside: Path) -> Iterator[tuple[str, str]]:
@@ -75,7 +94,7 @@ def _stems(inside: Path) -> Iterator[tuple[str, str]]:
             yield path.stem, path.stem
 
 
-def _reading_run(inside: Path, holder: dict[str, Any] | None) -> RunStatus | None:
+def _reading_run(inside: Path, store_lock: _StoreLock | None) -> RunStatus | None:
     """Return the run that has only marked the folder, or None.
 
     Such a run reads its inputs, or was killed while it did.
@@ -83,7 +102,7 @@ def _reading_run(inside: Path, holder: dict[str, Any] | None) -> RunStatus | Non
     mark = unfinished_run(inside.parent)
     if mark is None or mark.shards or mark.run not in RUNS:
         return None
-    is_running = is_held(inside / "lock") if holder is None else _is_running(holder)
+    is_running = is_held(inside / "lock") if store_lock is None else store_lock.is_running()
     part = SliceStatus(
         index=0,
         phase="running" if is_running else "dead",
@@ -93,21 +112,9 @@ def _reading_run(inside: Path, holder: dict[str, Any] | None) -> RunStatus | Non
         kept=None,
         process="",
         why="" if is_running else "it was killed while it read its inputs",
-        command=mark.from_here(mark.words),
+        command=mark.command_from_here(mark.command_words),
     )
     return RunStatus(mark.run, 1, [part], merged=False, identity="")
-
-
-def _is_running(holder: dict[str, Any]) -> bool:
-    """Return whether the process that holds the lock of an object store works.
-
-    ``holder``: the content of the lock, empty if nobody holds it.
-    """
-    if not holder:
-        return False
-    if is_here(holder):
-        return is_alive(holder)
-    return float(holder.get("age") or 0) < STALE
 
 
 class _RunFiles:
@@ -117,15 +124,15 @@ class _RunFiles:
         inside: the folder with the files.
         request_stem: name of the file with the request, without extension.
         stem: of the lines and the states.
-        holder: the content of the lock of an object store, None for a local folder.
+        store_lock: the lock of an object store, None for a local folder.
     """
 
     def __init__(
-        self, inside: Path, request_stem: str, stem: str, holder: dict[str, Any] | None
+        self, inside: Path, request_stem: str, stem: str, store_lock: _StoreLock | None
     ) -> None:
         self._inside = inside
         self._stem = stem
-        self._holder = holder
+        self._store_lock = store_lock
         path = inside / f"{request_stem}.json"
         try:
             request = json.loads(path.read_bytes())
@@ -185,7 +192,7 @@ class _RunFiles:
             done=len(done),
             samples=sum(samples),
             kept=sum(kept) if kept else None,
-            process=who(state.process) if state and phase != "done" else "",
+            process=process_text(state.process) if state and phase != "done" else "",
             why=state.ended if state and phase == "failed" else "",
             command=self._command(index),
         )
@@ -200,11 +207,9 @@ class _RunFiles:
         return "running" if self._is_slice_running(state, path) else "dead"
 
     def _is_slice_running(self, state: RunState, path: Path) -> bool:
-        # An object store.
-        if self._holder is not None:
-            is_holder = self._holder.get("pid") == state.process.get("pid")
-            return is_holder and _is_running(self._holder)
-        if is_here(state.process):
+        if self._store_lock is not None:
+            return self._store_lock.is_held_by(state.process) and self._store_lock.is_running()
+        if is_visible_here(state.process):
             return is_alive(state.process)
         if is_held(self._inside / part_name("lock", (state.index, state.count))):
             return True
@@ -221,14 +226,14 @@ class _RunFiles:
         It is the command of the latest slice with another index.
         """
         latest = Unfinished(self._latest.run, 0, self._latest.command, self._latest.place)
-        words = latest.words
+        words = latest.command_words
         if not words or self._latest.count == 1:
-            return latest.from_here(words)
+            return latest.command_from_here(words)
         others = []
         for before, word in pairwise(["", *words]):
             if "--shard-index" not in (before, word):
                 others.append(word)
-        return latest.from_here([*others, "--shard-index", str(index)])
+        return latest.command_from_here([*others, "--shard-index", str(index)])
 
 
 def _counts_of(line: dict[str, Any]) -> dict[str, int]:

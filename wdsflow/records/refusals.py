@@ -6,10 +6,10 @@ from pathlib import Path
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import SUFFIXES, output_names
-from wdsflow.shards.source.base import place_of
+from wdsflow.shards.source.base import canonical_name
 from wdsflow.text.shell import quote_path
 
-from .working_folder import objects, store_of
+from .working_folder import object_urls, store_of
 
 
 class OtherOptions(ValueError):
@@ -24,7 +24,7 @@ class OtherOptions(ValueError):
         )
 
 
-def need_folder(folder: Path) -> None:
+def require_folder(folder: Path) -> None:
     """Raise FileExistsError if a folder cannot be created at this path.
 
     A file has its name, or a link that leads nowhere is in the way.
@@ -34,7 +34,7 @@ def need_folder(folder: Path) -> None:
             return
         if os.path.islink(path) and not os.path.exists(path):
             raise FileExistsError(
-                f"{path} is a link that leads nowhere: choose another folder{_or_create(path)}"
+                f"{path} is a link that leads nowhere: choose another folder{_creation_hint(path)}"
             )
         if path == folder and os.path.lexists(path):
             raise FileExistsError(f"{folder} is a file: choose a folder for the output")
@@ -49,10 +49,10 @@ def refuse_inputs(urls: Iterable[Shard], paths: Iterable[Path]) -> None:
     store = store_of(paths[0])
     location: Callable[[Path], str]
     if store:
-        inputs = objects(files)
+        inputs = object_urls(files)
         location = store.url_of
     else:
-        inputs = {place_of(url) for url in files}
+        inputs = {canonical_name(url) for url in files}
         location = os.path.realpath
     if not inputs:
         return
@@ -61,7 +61,9 @@ def refuse_inputs(urls: Iterable[Shard], paths: Iterable[Path]) -> None:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")
 
 
-def refuse_company(folder: Path, run: str, ours: Container[str], counts: Container[str]) -> None:
+def refuse_foreign_shards(
+    folder: Path, run: str, ours: Container[str], counts: Container[str]
+) -> None:
     """Raise FileExistsError if a folder holds foreign shards or counts.
 
     Foreign are shards that are not among ``ours``, and any of ``counts`` that others wrote.
@@ -87,7 +89,7 @@ def output_paths(urls: Sequence[Shard], folder: Path, *tables: Shard) -> list[Pa
     return paths
 
 
-def _or_create(link: Path) -> str:
+def _creation_hint(link: Path) -> str:
     """Return how to create the folder that a link leads to, if that is possible."""
     target = os.path.realpath(link)
     # A circle of links.

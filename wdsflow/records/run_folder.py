@@ -29,7 +29,7 @@ MANIFEST, COSTS = "manifest", "costs"
 class ShardRecord(Line):
     """A finished shard."""
 
-    passing: ClassVar[frozenset[str]] = frozenset({"failing"})
+    unrecorded_fields: ClassVar[frozenset[str]] = frozenset({"failing"})
 
     # Its index among all shards of the run.
     shard: int
@@ -230,10 +230,10 @@ class QuarantineTaken(FileExistsError):
     """The quarantine folder is used for something else, or has files of the same names."""
 
 
-def refuse(layout: Layout, request: Mapping[str, Any]) -> None:
+def refuse_existing(layout: Layout, request: Mapping[str, Any]) -> None:
     """Raise FileExistsError if a file to be written exists, or is an input."""
     _refuse_mixed_quarantine(layout)
-    for folder, targets in _targets(layout, request):
+    for folder, targets in _files_to_write(layout, request):
         if folder == layout.quarantined and layout.quarantine_folder is None:
             # Only this run writes there.
             continue
@@ -241,7 +241,7 @@ def refuse(layout: Layout, request: Mapping[str, Any]) -> None:
             existing = sorted(targets & set(os.listdir(folder)))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        refuse_inputs(map(Shard.stored, request["urls"]), [folder / name for name in existing])
+        refuse_inputs(map(Shard.from_text, request["urls"]), [folder / name for name in existing])
         if existing:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(
@@ -271,7 +271,7 @@ def _refuse_mixed_quarantine(layout: Layout) -> None:
         )
 
 
-def _targets(layout: Layout, request: Mapping[str, Any]) -> Iterator[tuple[Path, set[str]]]:
+def _files_to_write(layout: Layout, request: Mapping[str, Any]) -> Iterator[tuple[Path, set[str]]]:
     """Yield each folder with the names of the files to be written there."""
     names = {str(name) for name in request["names"]}
     yield layout.folder, names

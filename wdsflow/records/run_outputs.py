@@ -133,7 +133,7 @@ def write_one(
         if made_from(job) != origin:
             raise SourceChangedError
     except OSError as error:
-        line = line.failed(error)
+        line = line.line_of_failure(error)
     line.check()
     return origin, line
 

@@ -88,10 +88,10 @@ class StateFile:
         if self._part[1] == 1:
             self.forget()
         self._state = RunState(self._run, *self._part)
-        self.note()
+        self.update()
         threading.Thread(target=self._touch_until_closed, daemon=True, name="wdsflow-beat").start()
 
-    def note(self, *, identity: str | None = None, ended: str = "") -> None:
+    def update(self, *, identity: str | None = None, ended: str = "") -> None:
         """Write the file again, with another ``identity`` if one is given."""
         if self._state is None:
             return
@@ -108,9 +108,9 @@ class StateFile:
             why: the reason; "" if there is no other than that the run ended.
         """
         if remaining:
-            self.note(ended=f"{why or 'not written'}, such as {remaining[0]}")
+            self.update(ended=f"{why or 'not written'}, such as {remaining[0]}")
         else:
-            self.note(ended=DONE)
+            self.update(ended=DONE)
 
     def forget(self) -> None:
         """Remove the files of the run and of all its slices."""

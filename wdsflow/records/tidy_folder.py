@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.atomic import remove_stale
+from wdsflow.shards.atomic import remove_stale_files
 
 from .folder_lock import Busy, Lock
 from .unfinished import INSIDE
@@ -55,7 +55,7 @@ def remove_leftovers(inside: Path, folders: Iterable[Path], scratch: Iterable[Pa
     count = 0
     for folder in (*folders, *inner_folders):
         with suppress(FileNotFoundError, NotADirectoryError):
-            count += remove_stale(folder)
+            count += remove_stale_files(folder)
     return count
 
 

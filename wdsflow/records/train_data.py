@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.brace_pattern import brace_pattern
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.text.shell import command, escape
 from wdsflow.text.words import how_many
 
@@ -33,7 +33,7 @@ def train_data_lines(folder: Path, url: str, left_out: Sequence[str] = ()) -> It
         return
     # A leading dash would make it an option of the training command.
     pattern = brace_pattern(
-        f"./{url}" if url.startswith("-") else url, sorted(samples, key=natural)
+        f"./{url}" if url.startswith("-") else url, sorted(samples, key=natural_order)
     )
     if pattern and len(pattern) <= _LONGEST:
         arguments = command(
@@ -58,7 +58,7 @@ def train_data_lines(folder: Path, url: str, left_out: Sequence[str] = ()) -> It
 
 
 def _left_out_line(names: Iterable[str]) -> Iterator[str]:
-    names = sorted(names, key=natural)
+    names = sorted(names, key=natural_order)
     if not names:
         return
     shown = ", ".join(escape(name, 100) for name in names[:_NAMED])

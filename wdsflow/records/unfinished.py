@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.source.base import local_path
-from wdsflow.shards.source.limits import reported, within_limit
+from wdsflow.shards.source.limits import call_within_limit, slow_request_reported
 from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.shell import command, quote_path
 
@@ -50,7 +50,7 @@ class Unfinished(NamedTuple):
         return f"wdsflow {self.run}" if self.run in RUNS else "a wdsflow command"
 
     @property
-    def words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         """The words of the command; none if it is not known, or would run other programs.
 
         It comes from a file next to the shards, which may not be trusted.
@@ -65,7 +65,7 @@ class Unfinished(NamedTuple):
             return []
         return words
 
-    def from_here(self, words: Sequence[str]) -> str:
+    def command_from_here(self, words: Sequence[str]) -> str:
         """Return a command line that runs these words in the folder of the run.
 
         Each word is quoted.
@@ -157,8 +157,8 @@ def _read_mark(folder: str | os.PathLike[str]) -> bytes:
     url = os.fspath(folder)
     system, path = filesystem(url)
     try:
-        with reported(url):
-            data: bytes = within_limit(
+        with slow_request_reported(url):
+            data: bytes = call_within_limit(
                 lambda: system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST), url
             )
     except Exception as error:

@@ -69,7 +69,7 @@ def working_folder(out: str | os.PathLike[str], *, dry_run: bool = False) -> Ite
             finally:
                 del _active[folder]
         except Exception as error:
-            _name_url(error, folder, redact(url))
+            _replace_folder_by_url(error, folder, redact(url))
             raise
 
 
@@ -81,7 +81,7 @@ def store_of(folder: Path) -> Store | None:
     return None
 
 
-def objects(urls: Iterable[Shard]) -> set[str]:
+def object_urls(urls: Iterable[Shard]) -> set[str]:
     """Return the urls that are remote, each spelled in one way. Raises SourceError."""
     spelled = set()
     for url in urls:
@@ -91,7 +91,7 @@ def objects(urls: Iterable[Shard]) -> set[str]:
     return spelled
 
 
-def _name_url(error: Exception, folder: Path, url: str) -> None:
+def _replace_folder_by_url(error: Exception, folder: Path, url: str) -> None:
     """Replace the working folder by the url in an error.
 
     If the disk of that folder is full, the error is not changed.

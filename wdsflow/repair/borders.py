@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.samples.grouping import Grouping, group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
@@ -125,7 +125,7 @@ def _runs(url: Shard) -> Generator[HalfRun, None, None]:
     with open_source(url) as source:
         if source.fd < 0 or source.compression:
             return
-        for begins, stem, _, row in grouped(Walk(source), _BY_STEM):
+        for begins, stem, _, row in group_members(Walk(source), _BY_STEM):
             if run is None or begins:
                 if run is not None:
                     yield run

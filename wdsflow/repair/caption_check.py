@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.short_look import some_of
+from wdsflow.shards.short_look import spread_selection
 
 from .borders import UNMOVED
 from .preview import Preview
@@ -28,7 +28,7 @@ def takes_captions(urls: Sequence[Shard], plan: RepairPlan, *, allow_pipe: bool 
     # The other steps decode images, and change no caption.
     plan = replace(plan, rename_bad=(), drop_fields=(), drop_bad=False)
     step = next(step.option for step in plan.steps() if step.words[0] == "--caption")
-    some = some_of(urls)
+    some = spread_selection(urls)
     for url in some[:: max(1, len(some) // _SHARDS)]:
         if url.is_pipe:
             continue

@@ -21,7 +21,7 @@ def read_contents(source: Source, member: Member, start: int = 0, size: int = sy
 
     Raises SourceChangedError if the source ends early.
     """
-    return source.exactly(member.data + start, max(0, min(size, member.size - start)))
+    return source.read_exactly(member.data + start, max(0, min(size, member.size - start)))
 
 
 def content_reader(source: Source) -> ContentReader:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from wdsflow.shards.samples.tar_damage import LOST_MEMBERS
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.damaged_times import with_damaged_times
-from wdsflow.shards.tar.members import Member, key_of
+from wdsflow.shards.tar.members import Member, split_as_webdataset
 from wdsflow.shards.tar.walk import Walk
 
 from .repair_report import ShardRepair
@@ -37,12 +37,12 @@ def read_members(source: Source, report: ShardRepair) -> ReadableMembers:
     walk = Walk(source)
     for batch in walk:
         members = batch.members
-        if batch.behind == "damage" and source.random:
+        if batch.gap_before == "damage" and source.is_seekable:
             members = reader.recover(members) + members
         for member in members:
-            reader.add(member, beyond=batch.beyond)
+            reader.add(member, beyond=batch.is_past_stop)
     # No member follows the damage.
-    if source.random and walk.stop is not None and walk.stop.kind == "silent":
+    if source.is_seekable and walk.stop is not None and walk.stop.kind == "silent":
         reader.add_last()
     shard = reader.shard
     if reader.recovered:
@@ -110,12 +110,12 @@ def _recovered(
     to occur elsewhere: a byte of a name may be damaged as well.
     """
     members = with_damaged_times(source.read_at, start, after[0].header if after else None)
-    neighbours = {key_of(member.name) for member in (*before[-1:], *after[:1])}
+    neighbours = {split_as_webdataset(member.name) for member in (*before[-1:], *after[:1])}
     keys = {name[0] for name in neighbours if name is not None}
-    all_names = [key_of(member.name) for member in (*before, *after)]
+    all_names = [split_as_webdataset(member.name) for member in (*before, *after)]
     fields = {name[1] for name in all_names if name is not None}
     for member in members:
-        name = key_of(member.name)
+        name = split_as_webdataset(member.name)
         if name is None or name in neighbours or name[0] not in keys or name[1] not in fields:
             return []
     return members
@@ -137,10 +137,10 @@ def _note_damage(walk: Walk, source: Source, report: ShardRepair, *, repaired: i
         report.lost.append(str(source.fault))
     else:
         _note_stop(walk, report)
-    if source.cut and walk.ended:
+    if source.is_truncated and walk.ended:
         # No data is lost.
         report.fixed["compressed stream cut after the end mark"] += 1
-    elif source.cut and not report.lost:
+    elif source.is_truncated and not report.lost:
         report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.shards.tar.members import Member, key_of, split_name
+from wdsflow.shards.tar.members import Member, split_as_webdataset, split_name
 
 from .clean_names import TidyNames, tidy_names, unused_key
 from .first_sample import with_common_first
@@ -124,7 +124,7 @@ def reader_runs(members: Sequence[Member], archives: Sequence[int]) -> list[int 
     number = -1
     before: tuple[int, str] | None = None
     for member, archive in zip(members, archives, strict=True):
-        parts = key_of(member.name) if member.kind in ("file", "sparse") else None
+        parts = split_as_webdataset(member.name) if member.kind in ("file", "sparse") else None
         if parts is None:
             runs.append(None)
             continue

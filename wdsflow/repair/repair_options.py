@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import allow_pipe_option, option, restart_option, several
+from wdsflow.text.options import allow_pipe_option, option, restart_option, split_commas
 
 from .repair_plan import RepairPlan, make_plan
 
 
 def _pairs(values: Sequence[str]) -> dict[str, str]:
     pairs = {}
-    for text in several(values):
+    for text in split_commas(values):
         old, _, new = text.partition("=")
         if not (old and new):
             raise ValueError(f"{text} is not of the form OLD=NEW")
@@ -62,7 +62,7 @@ class RepairOptions:
         parse=_pairs,
     )
     drop_fields: Iterable[str] = option(
-        (), "Leave a field out; repeatable.", "--drop-field", metavar="NAME", parse=several
+        (), "Leave a field out; repeatable.", "--drop-field", metavar="NAME", parse=split_commas
     )
     drop_bad: bool = option(
         False,

@@ -87,7 +87,7 @@ class RepairPlan:
                 action += f" (a guess: all {self.guessed_from:,} make sense in it)"
             steps.append(Step(("--caption-encoding", self.encoding), action))
         if self.caption is not None:
-            source = self.caption.spelled
+            source = self.caption.text
             steps.append(Step(("--caption", source), f"write txt from {source}"))
         for old, new in self.rename_bad:
             action = f"rename {old} to {new} where it does not decode"
@@ -121,7 +121,7 @@ class RepairPlan:
             "--name-images": self.name_images,
             "--rename": [f"{old}={new}" for old, new in self.rename],
             "--caption-encoding": self.encoding,
-            "--caption": self.caption.spelled if self.caption else None,
+            "--caption": self.caption.text if self.caption else None,
             "--rename-bad": [f"{old}={new}" for old, new in self.rename_bad],
             "--drop-field": list(self.drop_fields),
             "--drop-bad": self.drop_bad,

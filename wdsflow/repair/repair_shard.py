@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from wdsflow.pieces.file_copy import copy_file, link_file
-from wdsflow.pieces.pieces import END, length
+from wdsflow.pieces.pieces import END, piece_length
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.run_outputs import ShardJob
 from wdsflow.shards.source.base import Source
@@ -112,5 +112,5 @@ def _write(
     if job.write:
         report.bytes = write_pieces(job.target, source, pieces)
     else:
-        report.bytes = sum(map(length, chain(pieces, [END])))
+        report.bytes = sum(map(piece_length, chain(pieces, [END])))
     report.output = str(job.target)

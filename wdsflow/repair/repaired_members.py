@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from wdsflow.pieces.tar_members import member as new_member
-from wdsflow.pieces.tar_members import moved as moved_member
+from wdsflow.pieces.tar_members import moved_member
 from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.members import Member
 

@@ -164,7 +164,7 @@ class SampleFixer:
         if present is not None:
             self._count_dropped(present, f"{fault} caption replaced")
         self._report.made += 1
-        self._report.applied[f"--caption {caption.spelled}"] += 1
+        self._report.applied[f"--caption {caption.text}"] += 1
         others = [field for field in fields if field.name != CAPTION]
         return [*others, Field(CAPTION, None, text.encode())]
 

@@ -50,7 +50,7 @@ def read_samples(
     """
     shard = read_members(source, report)
     members, archives = shard.members, shard.archives
-    is_valid_tar = shard.is_intact and not source.unpacked
+    is_valid_tar = shard.is_intact and not source.is_temporary_copy
     if borders.skip:
         del members[: borders.skip], archives[: borders.skip]
         report.dropped["moved to the shard before"] += borders.skip

@@ -75,12 +75,12 @@ def _by_arrow(
         return evidence
     try:
         with open_source(shard.url, allow_pipe=options.allow_pipe) as source:
-            source.join()
+            source.join_streams()
             evidence.compression = source.compression
             _scan(source, evidence, options, collector())
             # With these bytes comes the end mark, or the error.
             needed = FIRST + -(-evidence.stop.offset // NEXT) * NEXT
-            is_cut = source.breaks and needed > (source.length or 0)
+            is_cut = source.raises_at_end and needed > (source.length or 0)
             if is_cut and evidence.stop.kind == "end":
                 evidence.stop = Stop("error", evidence.stop.offset, source.damage or "")
     except SourceError as error:

@@ -5,9 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
-from wdsflow.shards.samples.repeats import Repeats
-from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
-from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
+from wdsflow.shards.samples.repeats import RepeatFinder
+from wdsflow.shards.tar.members import (
+    PieceReader,
+    is_junk,
+    is_meta,
+    split_as_webdataset,
+    split_name,
+)
+from wdsflow.shards.tar.walk import MemberBatch, Occurrences, Row, Stop
 
 from .content_scan import ContentScanner, EmptyContentScanner
 from .evidence import ScanOptions, ShardEvidence, Tally
@@ -41,7 +47,7 @@ class MemberWalk(Protocol):
         """How the archive ends; None before its end."""
 
     @property
-    def seen(self) -> Mapping[str, Seen]:
+    def seen(self) -> Mapping[str, Occurrences]:
         """Faults of the archive."""
 
     def read(self, member: Row, start: int, size: int) -> bytes:
@@ -69,7 +75,7 @@ class Scanner:
         self.junk: set[str] = set()
         # Of those, the ones that webdataset takes for keys of samples.
         self.twins: set[str] = set()
-        self.repeats = Repeats()
+        self.repeats = RepeatFinder()
         # Of the names of members, after the key.
         self.endings: dict[Shape, tuple[str, ...]] = {}
         # Members whose names start with ./.
@@ -88,7 +94,7 @@ class Scanner:
 
     def batch(self, batch: MemberBatch, walk: MemberWalk) -> None:
         """Take the members of one batch."""
-        if batch.beyond:
+        if batch.is_past_stop:
             self._take_beyond(batch)
         elif self.names_only and all(row[1] for row in batch.rows):
             self._take_names(batch)
@@ -181,7 +187,7 @@ class Scanner:
         status_of = self.contents.status
         pieces = PieceReader()
         pieces.take(batch.pieces or ((batch.base, batch.window),))
-        glance = pieces.glance
+        glance = pieces.peek
 
         def read(offset: int, count: int) -> bytes:
             """Read from the contents of the member that the loop is at."""
@@ -234,7 +240,7 @@ class Scanner:
             if not is_utf8(name):
                 self.note("name.junk-not-utf8").add(None, offset, name)
             return
-        split = key_of(name)
+        split = split_as_webdataset(name)
         if split is None or not _is_plain(name, split[0]):
             note_unusual_name(name, split[0] if split else split_name(name)[0], offset, self.note)
         self.prefixed += name.startswith("./")
@@ -320,7 +326,7 @@ class Scanner:
         """Count the members after the end of the archive for tarfile."""
         self.shard.beyond += len(batch.rows)
         for member in batch.members:
-            split = key_of(member.name) if member.kind == "file" else None
+            split = split_as_webdataset(member.name) if member.kind == "file" else None
             if split and not is_junk(*split) and split[0] not in self.keys:
                 self.keys.add(split[0])
                 self.shard.unreached += 1
@@ -360,7 +366,7 @@ def _is_unusual(key: str) -> bool:
 
 
 def _any_is_unusual(keys: Sequence[str]) -> bool:
-    """Return whether ``_is_unusual`` may hold for one of many keys that ``Repeats`` returned."""
+    """Return whether ``_is_unusual`` may hold for one of many keys that ``RepeatFinder`` returned."""
     lines = "\n".join(keys)
     if not lines.isascii() or not "".join(keys).isprintable():
         return True

@@ -21,7 +21,7 @@ UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def os_errors_named(path: Path) -> Iterator[None]:
     """Replace the file name in an OSError of the block by ``path``.
 
     The system names a temporary file, or none.
@@ -35,7 +35,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
+def atomic_file(path: Path, *, hidden: bool = False) -> Iterator[int]:
     """Yield the descriptor of a file that gets its name only when complete and on disk.
 
     It gets its name when the block ends.
@@ -48,7 +48,7 @@ def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
 
 
 @contextmanager
-def writing_by_name(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """Yield the temporary name of a file; otherwise like ``writing``.
 
     For a library that opens files itself.
@@ -59,18 +59,18 @@ def writing_by_name(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _replacing(path: Path, *, hidden: bool) -> Iterator[tuple[Path, int]]:
-    name, file = create(path.with_name(f".{path.name}") if hidden else path)
+    name, file = create_temporary(path.with_name(f".{path.name}") if hidden else path)
     try:
-        with naming(path):
+        with os_errors_named(path):
             yield name, file
             os.fsync(file)
             os.replace(name, path)
     finally:
-        discard(name, file)
+        discard_temporary(name, file)
     sync_folder(path.parent)
 
 
-def create(path: Path) -> tuple[Path, int]:
+def create_temporary(path: Path) -> tuple[Path, int]:
     """Create a temporary file next to ``path`` and return its name and descriptor.
 
     The file is locked as long as it is open.
@@ -78,13 +78,13 @@ def create(path: Path) -> tuple[Path, int]:
     Raises OSError, which names ``path``.
     """
     name = path.with_name(f"{path.name[:200]}.{os.urandom(4).hex()}.wdsflow.tmp")
-    with naming(path):
+    with os_errors_named(path):
         file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     _lock(file)
     return name, file
 
 
-def discard(name: Path, file: int) -> None:
+def discard_temporary(name: Path, file: int) -> None:
     """Close and remove a temporary file."""
     os.close(file)
     with suppress(FileNotFoundError):
@@ -93,7 +93,7 @@ def discard(name: Path, file: int) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a small file in one step. Raises OSError, which names ``path``."""
-    with writing(path) as file, open(file, "wb", closefd=False) as stream:
+    with atomic_file(path) as file, open(file, "wb", closefd=False) as stream:
         stream.write(data)
 
 
@@ -119,7 +119,7 @@ def scratch_folder(path: Path) -> Iterator[None]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def remove_stale(folder: Path) -> int:
+def remove_stale_files(folder: Path) -> int:
     """Remove temporary files of killed runs, and return how many were removed.
 
     Files of running processes are locked and kept.

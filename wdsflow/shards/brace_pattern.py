@@ -25,7 +25,7 @@ def brace_pattern(folder: str, names: Sequence[str]) -> str:
     # Sources are split at "::", and "${NAME}" is a variable, before braces count.
     if any("::" in text or "$" in text for text in (base, *names)):
         return ""
-    before, numbers, after = _changing_number(names)
+    before, numbers, after = _split_at_changing_number(names)
     if numbers:
         alternatives = list(_number_ranges(numbers))
     else:
@@ -39,13 +39,13 @@ def brace_pattern(folder: str, names: Sequence[str]) -> str:
     return pattern if expand_braces(pattern) == [base + name for name in names] else ""
 
 
-def _changing_number(names: Sequence[str]) -> tuple[str, list[str], str]:
+def _split_at_changing_number(names: Sequence[str]) -> tuple[str, list[str], str]:
     """Split names at the only number in which they differ.
 
     Returns the text before it, the number in each name, and the text after it. All are empty if
     there is no such number.
 
-    >>> _changing_number(["s-00-of-02.tar", "s-01-of-02.tar"]), _changing_number(["a.tar", "b.tar"])
+    >>> _split_at_changing_number(["s-00-of-02.tar", "s-01-of-02.tar"]), _split_at_changing_number(["a.tar", "b.tar"])
     (('s-', ['00', '01'], '-of-02.tar'), ('', [], ''))
     """
     split = [split_at_numbers(name) for name in names]

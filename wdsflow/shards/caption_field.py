@@ -20,7 +20,7 @@ class CaptionField(NamedTuple):
     names: tuple[str, ...]
 
     @property
-    def spelled(self) -> str:
+    def text(self) -> str:
         """The text that ``parse_caption_field`` takes."""
         return f"{self.member}:{';'.join(self.names)}"
 

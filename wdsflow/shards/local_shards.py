@@ -10,7 +10,7 @@ from itertools import islice
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
-from .numbered_names import natural
+from .numbered_names import natural_order
 from .shard_names import SUFFIXES
 
 GLOB = re.compile(r"[*?\[]")
@@ -26,7 +26,7 @@ def matching_files(name: str) -> list[str]:
     """Return the tars of a folder, or the files that a glob matches, in natural order."""
     if os.path.isdir(name):
         return _tars_in(name)
-    matches = sorted(glob.glob(name, recursive=True), key=natural)
+    matches = sorted(glob.glob(name, recursive=True), key=natural_order)
     files = [match for match in matches if not os.path.isdir(match)]
     if not files:
         return [tar for match in matches for tar in _tars_in(match)]
@@ -35,7 +35,7 @@ def matching_files(name: str) -> list[str]:
     return tars or files
 
 
-def deeper(folder: str) -> str:
+def recursive_glob(folder: str) -> str:
     """Return a glob for tars in subfolders of a folder, at any depth.
 
     "" if the first thousand folders contain none.
@@ -46,7 +46,7 @@ def deeper(folder: str) -> str:
     return ""
 
 
-def absent(names: Sequence[str]) -> Iterator[str]:
+def missing_paths(names: Sequence[str]) -> Iterator[str]:
     """Yield the paths that do not exist; folders of many are listed once."""
     listed: dict[str, set[str]] = {}
     for name in names:
@@ -55,7 +55,7 @@ def absent(names: Sequence[str]) -> Iterator[str]:
         else:
             folder, base = os.path.split(name)
             if folder not in listed:
-                listed[folder] = _listed(folder)
+                listed[folder] = _names_in(folder)
             exists = base in listed[folder]
         if not exists:
             yield name
@@ -94,7 +94,7 @@ def hint_for(name: str) -> str:
         return f"the folder {folder} cannot be read: {error.strerror}"
     tars = [os.path.basename(tar) for tar in _tars_in(folder)]
     if not tars:
-        pattern = deeper(folder)
+        pattern = recursive_glob(folder)
         in_subfolders = f" itself; subfolders have: {quote(pattern)}" if pattern else ""
         return f"the folder {folder} has no .tar{in_subfolders}"
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
@@ -107,7 +107,7 @@ def hint_for(name: str) -> str:
     return f"{folder} has {how_many(len(tars), 'tar')}, {examples}"
 
 
-def _listed(folder: str) -> set[str]:
+def _names_in(folder: str) -> set[str]:
     try:
         return set(os.listdir(folder or "."))
     except OSError:
@@ -120,7 +120,7 @@ def _tars_in(folder: str) -> list[str]:
     except OSError:
         return []
     tars = [name for name in names if _is_tar(name) and not name.startswith(".")]
-    return [os.path.join(folder, name) for name in sorted(tars, key=natural)]
+    return [os.path.join(folder, name) for name in sorted(tars, key=natural_order)]
 
 
 def _is_tar(name: str) -> bool:

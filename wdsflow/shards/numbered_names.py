@@ -17,7 +17,7 @@ _MOST_DIGITS = 1000
 _MOST_SERIES_DIGITS = 18
 
 
-class Missing(NamedTuple):
+class MissingNames(NamedTuple):
     """Names of a series that no file has."""
 
     # The first few.
@@ -25,7 +25,7 @@ class Missing(NamedTuple):
     total: int
 
 
-def natural(name: str) -> tuple[list[str | int], str]:
+def natural_order(name: str) -> tuple[list[str | int], str]:
     """Return a sort key by which numbers count as numbers.
 
     >>> sorted(["10.tar", "9.tar", "b.tar", "009.tar"], key=natural)
@@ -67,7 +67,7 @@ def is_next(number: str, other: str) -> bool:
     return other == f"{int(number) + 1:0{width}d}"
 
 
-def missing_numbers(names: Sequence[str]) -> list[Missing]:
+def missing_numbers(names: Sequence[str]) -> list[MissingNames]:
     """Find numbers that are missing in the middle of each series of names.
 
     A series is recognized by one number that changes while the rest stays the same. If more than
@@ -83,7 +83,7 @@ def missing_numbers(names: Sequence[str]) -> list[Missing]:
         # Numbers in the name of the folder do not count.
         parts[0] = os.path.join(folder, parts[0])
         series[tuple(parts[::2])].append(parts)
-    results = map(_missing, series.values())
+    results = map(_missing_in_series, series.values())
     return [missing for missing in results if missing is not None]
 
 
@@ -91,7 +91,7 @@ def _number(digits: str) -> int:
     return int(digits) if len(digits) < _MOST_DIGITS else 0
 
 
-def _missing(names: list[list[str]]) -> Missing | None:
+def _missing_in_series(names: list[list[str]]) -> MissingNames | None:
     """Return the missing names of one series, whose names are split at their numbers."""
     at = changing_position(names)
     if at is None:
@@ -107,10 +107,10 @@ def _missing(names: list[list[str]]) -> Missing | None:
     before = "".join(names[0][:at])
     after = "".join(names[0][at + 1 :])
     width = len(digits[0]) if len(lengths) == 1 else 0
-    first = [f"{before}{number:0{width}d}{after}" for number in islice(_holes(present), SHOWN)]
-    return Missing(first, count)
+    first = [f"{before}{number:0{width}d}{after}" for number in islice(_gaps(present), SHOWN)]
+    return MissingNames(first, count)
 
 
-def _holes(numbers: Sequence[int]) -> Iterator[int]:
+def _gaps(numbers: Sequence[int]) -> Iterator[int]:
     for number, following in pairwise(numbers):
         yield from range(number + 1, following)

@@ -26,14 +26,14 @@ class Shard(str):
     What opens the shard is ``exact``, which only ``open_source`` needs.
 
     The text of a file is a path that nobody takes for something else: a file named ``pipe:rm x`` is
-    ``./pipe:rm x``. So a text that was stored gives the same shard again, see ``stored``.
+    ``./pipe:rm x``. So a text that was stored gives the same shard again, see ``from_text``.
     """
 
     __slots__ = ("_exact",)
     _exact: str | None
 
     def __new__(cls, text: str, exact: str | None = None) -> "Shard":  # noqa: PYI034 - Self needs Python 3.11
-        """Return a shard with a text; use ``file``, ``url``, ``command`` or ``stored`` instead."""
+        """Return a shard with a text; use ``file``, ``url``, ``command`` or ``from_text`` instead."""
         made = super().__new__(cls, text)
         made._exact = None if exact == text else exact
         return made
@@ -72,7 +72,7 @@ class Shard(str):
         return Shard(redact(text), text)
 
     @staticmethod
-    def stored(text: str) -> "Shard":
+    def from_text(text: str) -> "Shard":
         """Return the shard that had this text.
 
         A shard with a password or signature cannot be opened.
@@ -102,7 +102,7 @@ class Shard(str):
         return str(self) if self.kind == "file" else None
 
     @property
-    def hides(self) -> bool:
+    def has_hidden_part(self) -> bool:
         """Whether its text hides a part of it."""
         return self._exact is not None
 
@@ -111,12 +111,12 @@ class Shard(str):
         """Whether it comes from a record, which has no passwords and signatures, and needs one."""
         return self._exact is None and self.kind != "file" and is_redacted(self)
 
-    def beside(self, name: str) -> "Shard":
+    def sibling(self, name: str) -> "Shard":
         """Return a file of the same folder on a server."""
         folder, slash, _ = self.exact.partition("?")[0].rpartition("/")
         return Shard.url(f"{folder}{slash}{name}")
 
-    def numbered(self, number: int) -> "Shard":
+    def with_number(self, number: int) -> "Shard":
         """Return the shard with another text, where two shards differ only in what is hidden."""
         return Shard(self.replace(HIDDEN, f"{HIDDEN}{number}", 1), self._exact)
 

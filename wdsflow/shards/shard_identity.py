@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import open_file, why_unreadable
-from wdsflow.shards.source.remote import MARKS, about
+from wdsflow.shards.source.base import as_source_errors, open_file
+from wdsflow.shards.source.remote import MARKS, file_facts
 
 # In an identity: the table whose fields the samples get, and the time of change.
 JOIN, _CHANGED = "join", "changed"
@@ -74,13 +74,13 @@ def input_identity(url: Shard) -> dict[str, object]:
         return {"url": url}
     path = url.path
     if path is None:
-        info = about(url)
+        info = file_facts(url)
         remote: dict[str, object] = {"size": info.get("size")}
         for mark in MARKS:
             if info.get(mark) is not None:
                 remote[mark] = str(info[mark])
         return remote
     local = fingerprint(path)
-    with why_unreadable():
+    with as_source_errors():
         local[_CHANGED] = os.stat(path).st_mtime_ns
     return local

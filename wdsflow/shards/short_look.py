@@ -8,7 +8,7 @@ from .shard import Shard
 _MOST = {"pipe": 4, "url": 200, "file": 2_000}
 
 
-def some_of(urls: Sequence[Shard]) -> Sequence[Shard]:
+def spread_selection(urls: Sequence[Shard]) -> Sequence[Shard]:
     """Return shards for a short look, spread evenly: all, unless they are many or remote."""
     kind = urls[0].kind if urls else "file"
     most = _MOST[kind]

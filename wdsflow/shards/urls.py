@@ -10,11 +10,11 @@ from wdsflow.text.secrets import redact
 from wdsflow.text.shell import quote, quote_path
 
 from .braces import LIMIT, BadPattern, expand_braces
-from .local_shards import GLOB, absent, hint_for, is_list_of_shards, matching_files
+from .local_shards import GLOB, hint_for, is_list_of_shards, matching_files, missing_paths
 from .numbered_names import SHOWN, missing_numbers
 from .shard import PIPE, Shard, unsigned
 from .source.base import SourceError, local_path
-from .source.remote import is_listing, listed, pinned
+from .source.remote import is_listing, list_shards, pinned_url
 from .url_errors import NEED_NO_COMMAND, JsonLinesGiven, NoShards, NoShardsGiven, PipeNotAllowed
 
 __all__ = [
@@ -77,7 +77,7 @@ def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
             raise PipeNotAllowed(url)
         if _is_json_lines(url):
             raise JsonLinesGiven(url)
-    _tell_apart(result.urls)
+    _number_equal_texts(result.urls)
     return result
 
 
@@ -94,19 +94,19 @@ def expand_existing(urls: str | Iterable[str], *, allow_pipe: bool) -> list[Shar
     return shards
 
 
-def _tell_apart(shards: list[Shard]) -> None:
+def _number_equal_texts(shards: list[Shard]) -> None:
     """Number the texts of shards that differ only in hidden parts.
 
     For example ``?key=a`` and ``?key=b``.
     """
     exact: dict[Shard, dict[str, int]] = {}
     for at, shard in enumerate(shards):
-        if not shard.hides:
+        if not shard.has_hidden_part:
             continue
         same_text = exact.setdefault(shard, {})
         number = same_text.setdefault(unsigned(shard.exact), len(same_text) + 1)
         if number > 1:
-            shards[at] = shard.numbered(number)
+            shards[at] = shard.with_number(number)
 
 
 def _is_json_lines(url: Shard) -> bool:
@@ -123,7 +123,7 @@ def _expand_one(pattern: str, result: Expansion, *, lists: bool) -> None:
         for command in _NEXT_SOURCE.split(pattern):
             _expand_source(command, result, lists=lists)
         return
-    if not pattern.startswith("@") and _take_file(pattern, result):
+    if not pattern.startswith("@") and _add_existing_file(pattern, result):
         return
     parts = [part.strip() for part in pattern.split("::") if part.strip()]
     if not parts:
@@ -194,7 +194,7 @@ def _expand_list(part: str, result: Expansion) -> None:
         raise NoShards(part, "the list is empty")
 
 
-def _take_file(text: str, result: Expansion) -> bool:
+def _add_existing_file(text: str, result: Expansion) -> bool:
     """Take an existing file of this name, and return whether there is one.
 
     The name may look like a pattern.
@@ -214,7 +214,7 @@ def _take_file(text: str, result: Expansion) -> bool:
 
 
 def _expand_part(part: str, result: Expansion) -> None:
-    if _take_file(part, result):
+    if _add_existing_file(part, result):
         return
     corrected = with_dots(part)
     if corrected != part:
@@ -225,16 +225,16 @@ def _expand_part(part: str, result: Expansion) -> None:
     except BadPattern as error:
         raise NoShards(part, str(error)) from None
     if path is None:
-        _take_remote(part, names, result)
+        _add_remote(part, names, result)
     elif any(map(_matches_others, names[:_TESTED])):
         files = [Shard.file(match) for name in names for match in matching_files(name)]
         if not files:
             raise NoShards(part, hint_for(names[0]))
-        _take_matches(part, files, result)
+        _add_matches(part, files, result)
     elif names == [path]:
         result.urls.append(Shard.file(path))
     else:
-        _take_range(part, names, result)
+        _add_range(part, names, result)
 
 
 def with_dots(pattern: str) -> str:
@@ -251,9 +251,9 @@ def _matches_others(name: str) -> bool:
     return bool(GLOB.search(name)) or name.endswith("/") or os.path.isdir(name)
 
 
-def _take_range(part: str, names: list[str], result: Expansion) -> None:
+def _add_range(part: str, names: list[str], result: Expansion) -> None:
     """Take all names of a range, whether they exist or not, unless none does."""
-    missing = list(absent(names))
+    missing = list(missing_paths(names))
     if len(missing) == len(names):
         raise NoShards(part, hint_for(names[0]))
     result.urls.extend(map(Shard.file, names))
@@ -261,7 +261,7 @@ def _take_range(part: str, names: list[str], result: Expansion) -> None:
         result.gaps.append((redact(part), missing[:SHOWN], len(missing)))
 
 
-def _take_remote(part: str, names: list[str], result: Expansion) -> None:
+def _add_remote(part: str, names: list[str], result: Expansion) -> None:
     """Take remote names, expanding globs and folders.
 
     Globs and folders are expanded only if the server lists its files. Other names are taken as they
@@ -270,20 +270,20 @@ def _take_remote(part: str, names: list[str], result: Expansion) -> None:
     matches: list[Shard] = []
     try:
         # All workers read the same bytes.
-        names = list(map(pinned, names))
+        names = list(map(pinned_url, names))
         if not any(map(is_listing, names[:_TESTED])):
             result.urls.extend(map(Shard.url, names))
             return
         for name in names:
-            matches += listed(name) if is_listing(name) else [Shard.url(name)]
+            matches += list_shards(name) if is_listing(name) else [Shard.url(name)]
     except SourceError as error:
         raise NoShards(part, str(error)) from None
     if not matches:
         raise NoShards(part, f"the server has no such .tar: {names[0]}")
-    _take_matches(part, matches, result)
+    _add_matches(part, matches, result)
 
 
-def _take_matches(part: str, matches: list[Shard], result: Expansion) -> None:
+def _add_matches(part: str, matches: list[Shard], result: Expansion) -> None:
     """Take the contents of globs and folders, and note missing numbers."""
     result.urls.extend(matches)
     for gap in missing_numbers(matches):

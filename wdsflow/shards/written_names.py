@@ -31,14 +31,14 @@ class _NumberedName(NamedTuple):
     after: str
 
 
-def spelled(shard: str) -> str:
+def pattern_of_shard(shard: str) -> str:
     r"""Return the text that makes ``expand`` return this shard alone.
 
     A pattern is returned unchanged.
 
-    >>> spelled(Shard.url("s3://bucket/t{1..2}[a].tar")), spelled(Shard.file("t{1..2}.tar")), spelled("{1..2}.tar")
+    >>> pattern_of_shard(Shard.url("s3://bucket/t{1..2}[a].tar")), pattern_of_shard(Shard.file("t{1..2}.tar")), pattern_of_shard("{1..2}.tar")
     ('s3://bucket/t\\{1..2\\}[[]a].tar', 't{1..2}.tar', '{1..2}.tar')
-    >>> spelled(Shard.file("?.tar"))
+    >>> pattern_of_shard(Shard.file("?.tar"))
     '[?].tar'
     """
     if not isinstance(shard, Shard) or shard.is_pipe:
@@ -61,17 +61,17 @@ def _escaped(char: str, *, has_braces: bool) -> str:
     return f"[{char}]"
 
 
-def compact(urls: Sequence[str], most: int = 4) -> list[str]:
+def compact_patterns(urls: Sequence[str], most: int = 4) -> list[str]:
     """Return at most ``most`` patterns that expand to these shards in this order.
 
     The shards themselves if there are no such patterns.
 
-    >>> compact([f"s/{number:03d}.tar" for number in (0, 1, 2, 3, 4, 7)])
+    >>> compact_patterns([f"s/{number:03d}.tar" for number in (0, 1, 2, 3, 4, 7)])
     ['s/{000..004}.tar', 's/007.tar']
-    >>> compact(["a.tar", "b.tar"])
+    >>> compact_patterns(["a.tar", "b.tar"])
     ['a.tar', 'b.tar']
     """
-    names = [spelled(url) for url in urls]
+    names = [pattern_of_shard(url) for url in urls]
     if len(urls) <= most or any(_MEANS_MORE.search(url) for url in urls):
         return names
     ranges = list(_ranges(urls))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.process_database import call, text_literal
-from wdsflow.shards.atomic import scratch_folder, writing_by_name
+from wdsflow.shards.atomic import atomic_path, scratch_folder
 from wdsflow.tables import Tables, name, system_error
 
 from .parquet_columns import Column
@@ -26,7 +26,7 @@ def write_parquet(path: Path, columns: Mapping[str, Column], metadata: Mapping[s
     import duckdb
 
     rows = _Rows(columns)
-    with writing_by_name(path) as file, connection() as database:
+    with atomic_path(path) as file, connection() as database:
         database.register("added", rows.arrays)
         try:
             call(
@@ -65,7 +65,7 @@ class ParquetWriter:
 
     def write(self, path: Path, metadata: Mapping[str, str]) -> None:
         """Write the file. Raises OSError."""
-        with writing_by_name(path) as file:
+        with atomic_path(path) as file:
             self._tables.run(_copy("SELECT * FROM rows", file, metadata, self._group))
 
     def __enter__(self) -> "ParquetWriter":  # noqa: PYI034 - Self needs Python 3.11

@@ -148,7 +148,7 @@ class _Stream(io.RawIOBase):
         try:
             room = memoryview(buffer)
             data = self._source.read_at(self._at, len(room))
-            if not data and self._source.lift():
+            if not data and self._source.continue_past_end():
                 data = self._source.read_at(self._at, len(room))
         except SourceError as error:
             raise TableError(f"{self._path} cannot be read: {error}") from None

@@ -132,21 +132,21 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-def place(text: str) -> Path | str:
+def folder_or_url(text: str) -> Path | str:
     """Parse the name of a folder, or the url of one in an object store.
 
     A url stays a text, because a path would change it. Raises ValueError.
 
-    >>> place("s3://bucket/out")
+    >>> folder_or_url("s3://bucket/out")
     's3://bucket/out'
     """
     return text if re.match("(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", text) else folder(text)
 
 
-def several(values: Sequence[str]) -> list[str]:
+def split_commas(values: Sequence[str]) -> list[str]:
     """Split values that are given separately or joined by commas.
 
-    >>> several(["W001,W002", "F1"])
+    >>> split_commas(["W001,W002", "F1"])
     ['W001', 'W002', 'F1']
     """
     return [part.strip() for value in values for part in value.split(",") if part.strip()]

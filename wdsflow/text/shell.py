@@ -34,12 +34,12 @@ def escape(text: str, limit: int = 120) -> str:
     return "".join(_spelled(char) for char in text)
 
 
-def both_ends(text: str, limit: int = 120) -> str:
+def without_middle(text: str, limit: int = 120) -> str:
     """Return ``text`` without its middle if it is longer than ``limit`` characters.
 
     The two ends identify a key.
 
-    >>> both_ends("abcdefghijkl", limit=9), both_ends("abc")
+    >>> without_middle("abcdefghijkl", limit=9), without_middle("abc")
     ('abc...jkl', 'abc')
     """
     if len(text) <= limit:

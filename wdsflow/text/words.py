@@ -110,14 +110,14 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def short(url: str) -> str:
+def short_name(url: str) -> str:
     """Return the last part of a shard's path or url, escaped.
 
     A long one is reduced to both ends, since its number is at the end.
 
-    >>> short("s3://bucket/laion/00012.tar"), short("a/b.tar"), short("pipe:cat x/y.tar")
+    >>> short_name("s3://bucket/laion/00012.tar"), short_name("a/b.tar"), short_name("pipe:cat x/y.tar")
     ('00012.tar', 'b.tar', 'pipe:cat x/y.tar')
-    >>> short(f"out/{'0123456789' * 6}_000042.tar")
+    >>> short_name(f"out/{'0123456789' * 6}_000042.tar")
     '0123456789012345678901234567...901234567890123456789_000042.tar'
     """
     name = url if url.startswith("pipe:") else url.rstrip("/").rpartition("/")[2] or url
@@ -126,7 +126,7 @@ def short(url: str) -> str:
     return escape(name, _SHORT)
 
 
-def plain(message: str) -> str:
+def plain_line(message: str) -> str:
     """Return a message as one line of harmless text; escaping twice changes nothing."""
     return escape(message, _LONG)
 
@@ -141,24 +141,24 @@ def command_lines(command: str) -> list[str]:
     return [escape(line, len(line)) for line in command.split("\n")] if command else []
 
 
-def place(shard: str | None, key: str | None, offset: int | None, said: str = "") -> str:
-    """Return the place, without the parts that the text ``said`` already names.
+def location_text(shard: str | None, key: str | None, offset: int | None, message: str = "") -> str:
+    """Return the place, without the parts that the text ``message`` already names.
 
     With a key, the offset is that of the member at fault; of a whole sample, of its first member.
 
-    >>> place("d/0001.tar", "cat", 5120), place("d/0001.tar", "cat", None, said="0001.tar: 3 of 9 ..."), place(None, None, 3)
+    >>> location_text("d/0001.tar", "cat", 5120), location_text("d/0001.tar", "cat", None, message="0001.tar: 3 of 9 ..."), location_text(None, None, 3)
     ('0001.tar, sample cat, member at byte 5,120', 'sample cat', '')
     """
     parts = []
-    if shard is not None and short(shard) not in said:
-        parts.append(short(shard))
-    if key is not None and not _names(said, shown := escape(key, 60)):
+    if shard is not None and short_name(shard) not in message:
+        parts.append(short_name(shard))
+    if key is not None and not _names(message, shown := escape(key, 60)):
         parts.append(f"sample {shown}")
     if (
         offset is not None
         and shard is not None
-        and f"{offset:,}" not in said
-        and str(offset) not in said
+        and f"{offset:,}" not in message
+        and str(offset) not in message
     ):
         parts.append(f"byte {offset:,}" if key is None else f"member at byte {offset:,}")
     return ", ".join(parts)
@@ -194,10 +194,10 @@ def unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def listed(words: Iterable[str]) -> str:
+def enumeration(words: Iterable[str]) -> str:
     """Return words as an enumeration.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> enumeration(["a"]), enumeration(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     *others, last = list(words) or [""]

@@ -89,7 +89,7 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def by_ledger(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow filter --ledger`, in one process, from a ledger that was made before."""
-    with scored(paths) as (folder, scores, recipe, options):
+    with scored_shards(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import filter_shards
 
         timer = clock()
@@ -101,7 +101,7 @@ def by_ledger(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """Copy the shards that `wdsflow filter` wrote by `cp`, from a warm page cache."""
-    with scored(paths) as (folder, scores, recipe, options):
+    with scored_shards(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import filter_shards
 
         source, target = os.path.join(folder, "kept"), os.path.join(folder, "copy")
@@ -116,7 +116,7 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 @contextmanager
-def scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
+def scored_shards(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
     """Score shards; give a folder for outputs, that of the scores, the recipe and the options."""
     from wdsflow.filtering.run_filter import measure_shards
 

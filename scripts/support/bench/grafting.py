@@ -37,12 +37,12 @@ def caption_table(paths: Sequence[str], folder: str) -> str:
     import pyarrow.parquet as pq
 
     from wdsflow.shards.samples.tar_samples import Samples
-    from wdsflow.shards.source.base import named
+    from wdsflow.shards.source.base import single_shard
     from wdsflow.shards.source.opening import open_source
 
     keys = []
     for path in paths:
-        with open_source(named(path)) as source:
+        with open_source(single_shard(path)) as source:
             keys += [sample.key for sample in Samples(source, contents=False)]
     random.Random(1).shuffle(keys)
     captions = [

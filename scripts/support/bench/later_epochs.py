@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from support.bench import filtering
-from support.bench.remote import stored
+from support.bench.remote import served_objects
 
 # Bytes a second.
 SLOW_LINE = 8e6
@@ -42,7 +42,7 @@ def _fed(paths: Sequence[str], clock: MakeClock, **cache: Any) -> dict[str, Any]
     import wdsflow
 
     importlib.import_module("s3fs")
-    with stored(paths, SLOW_LINE) as urls:
+    with served_objects(paths, SLOW_LINE) as urls:
         feed = wdsflow.feed(
             urls,
             batch_size=BATCH,
@@ -65,7 +65,7 @@ def webdataset_cache(paths: Sequence[str], clock: MakeClock, folder: str) -> dic
     from torch.utils.data import DataLoader
 
     transform = open_clip.image_transform(224, is_train=True)
-    with stored(paths, SLOW_LINE):
+    with served_objects(paths, SLOW_LINE):
         urls = [
             f"{os.environ['AWS_ENDPOINT_URL']}/bench/{os.path.basename(path)}" for path in paths
         ]

@@ -110,7 +110,7 @@ def run(arguments: list[str], *, watch: bool = False) -> Result:
             start_new_session=True,
         )
         try:
-            peak = peak_memory(process) if watch else 0.0
+            peak = wait_for_peak_memory(process) if watch else 0.0
             printed, _ = process.communicate(timeout=PATIENCE)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
@@ -123,7 +123,7 @@ def run(arguments: list[str], *, watch: bool = False) -> Result:
     return result | ({"peak_mb": peak} if watch else {})
 
 
-def peak_memory(process: subprocess.Popen[str]) -> float:
+def wait_for_peak_memory(process: subprocess.Popen[str]) -> float:
     """Wait for a process to end, and return the peak memory of it and its children, in MB."""
     root = psutil.Process(process.pid)
     peak = 0

@@ -80,14 +80,14 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
     more: dict[str, Any] = {}
     if name == "wdsflow-subset":
         args.train_num_samples //= 2
-        more = half_of(sorted(set(urls)))
+        more = half_subset(sorted(set(urls)))
     elif name == "wdsflow-joined":
         more = joined_captions(sorted(set(urls)))
     options = FeedOptions(decode=plan.decode, status_every=0.0, **more)
     return functools.partial(get_wds_dataset, args, transform, **settings, options=options)
 
 
-def half_of(urls: list[str]) -> dict[str, str]:
+def half_subset(urls: list[str]) -> dict[str, str]:
     """Score shards, and return a ledger and a predicate that keep nearly half of the samples.
 
     The kept samples are spread over all shards.
@@ -207,7 +207,7 @@ MEASURES: dict[str, Callable[[Callable[[], Any], Plan], dict[str, float]]] = {
 }
 
 
-def end() -> None:
+def kill_workers_and_exit() -> None:
     """Kill all workers, and exit immediately.
 
     Workers in the middle of a batch would run for seconds, and disturb the next measurement.
@@ -232,7 +232,7 @@ def main(request: dict[str, Any]) -> None:
     if request["loader"] == "wdsflow-dropped":
         figures["samples_per_s"] /= 2
     print(json.dumps(figures))
-    end()
+    kill_workers_and_exit()
 
 
 def command(name: str, plan: Plan, paths: list[str], samples: int) -> list[str]:

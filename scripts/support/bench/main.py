@@ -38,7 +38,7 @@ class Material(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Measure; return 0 if every goal was met."""
     names = [entry.name for entry in ENTRIES]
-    options = parsed(arguments, names)
+    options = parse_options(arguments, names)
     chosen = [entry for entry in ENTRIES if not options.names or entry.name in options.names]
     if options.list:
         for entry in chosen:
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     for entry in chosen:
         material = prepare(entry.shards, webdataset1, options.photos)
         rows.append(measure(entry, material, peers, webdataset1))
-        print(line(rows[-1]), flush=True)
+        print(row_text(rows[-1]), flush=True)
         # After each, so that nothing measured is lost with an interrupted run.
         if options.json:
             options.json.write_text(json.dumps({**header, "entries": rows}, indent=2) + "\n")
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     return 0 if all(row["met"] for row in rows) else 1
 
 
-def parsed(arguments: list[str], names: list[str]) -> argparse.Namespace:
+def parse_options(arguments: list[str], names: list[str]) -> argparse.Namespace:
     """Return the options of the command line; ``names`` are those of all measurements."""
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description="Compare wdsflow with its peers."
@@ -217,7 +217,7 @@ def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Pat
     if entry.plan is not None:
         return loaders.run_loader(job, entry.plan, entry.shards, paths, samples)
     if entry.cold:
-        forget(paths)
+        drop_page_cache(paths)
     result = run_tar(paths) if job == "tar" else run_job(job, paths, webdataset1)
     if result.get("samples", samples) != samples:
         message = f"{entry.name}: {job} saw {result['samples']} samples, and there are {samples}"
@@ -251,7 +251,7 @@ def run_tar(paths: list[str]) -> Result:
     }
 
 
-def forget(paths: list[str]) -> None:
+def drop_page_cache(paths: list[str]) -> None:
     """Drop files from the page cache."""
     for path in paths:
         file = os.open(path, os.O_RDONLY)
@@ -294,7 +294,7 @@ def versions(webdataset1: Path) -> dict[str, str]:
     }
 
 
-def line(row: Row) -> str:
+def row_text(row: Row) -> str:
     """Return a row as a line for people."""
     met = "met" if row["met"] else "MISSED"
     judged = f"{row['unit']}" if row["judged"] == "ours" else "x"

@@ -19,7 +19,7 @@ LATENCY, BANDWIDTH = 0.02, 200e6
 _SLICE = 256 << 10
 
 
-class _Line:
+class _SharedLine:
     """The line that all answers share: who sends waits until the bytes before have passed."""
 
     def __init__(self, bandwidth: float) -> None:
@@ -39,7 +39,7 @@ class _Store(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     folder: str
     latency: float
-    line: _Line
+    line: _SharedLine
 
     def log_message(self, *_: object) -> None:
         """Say nothing of requests."""
@@ -113,7 +113,7 @@ class _Server(ThreadingHTTPServer):
 
 def main(folder: str, latency: float, bandwidth: float) -> None:
     """Serve until the process is killed; print the address first."""
-    settings = {"folder": folder, "latency": latency, "line": _Line(bandwidth)}
+    settings = {"folder": folder, "latency": latency, "line": _SharedLine(bandwidth)}
     server = _Server(("127.0.0.1", 0), type("Store", (_Store,), settings))
     print(f"http://127.0.0.1:{server.server_port}/", flush=True)
     server.serve_forever()

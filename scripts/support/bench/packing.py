@@ -23,7 +23,7 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     from wdsflow.packing.shard import write_shard
 
     del orjson, xxhash, write_shard
-    with loose(paths) as folder:
+    with unpacked_pictures(paths) as folder:
         timer = clock()
         report = pack_shards(str(folder / "table.jsonl"), folder.parent / "out")
         result: dict[str, Any] = timer.stop(samples=report.samples)
@@ -32,7 +32,7 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def tar(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """GNU tar, and sync."""
-    with loose(paths) as folder:
+    with unpacked_pictures(paths) as folder:
         timer = clock()
         subprocess.run(["tar", "cf", "out.tar", folder.name], cwd=folder.parent, check=True)
         subprocess.run(["sync", "out.tar"], cwd=folder.parent, check=True)
@@ -41,7 +41,7 @@ def tar(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 @contextmanager
-def loose(paths: Sequence[str]) -> Iterator[Path]:
+def unpacked_pictures(paths: Sequence[str]) -> Iterator[Path]:
     """Unpack the pictures of shards, and write a table of them with their captions."""
     with folder_near(paths) as parent:
         folder = Path(parent, "files")

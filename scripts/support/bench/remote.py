@@ -26,7 +26,7 @@ _ACCOUNT = {
 
 
 @contextmanager
-def stored(paths: Sequence[str], bandwidth: float = BANDWIDTH) -> Iterator[list[str]]:
+def served_objects(paths: Sequence[str], bandwidth: float = BANDWIDTH) -> Iterator[list[str]]:
     """Serve the shards as objects, and give their urls. ``bandwidth``: bytes a second."""
     words = [sys.executable, _STORE, os.path.dirname(paths[0]), str(LATENCY), str(bandwidth)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
@@ -120,7 +120,7 @@ def run(work: str, location: str, paths: Sequence[str], clock: MakeClock) -> dic
             return names(urls, clock) if work == "names" else fed(urls, clock)
 
         if location == "store":
-            with stored(paths) as urls:
+            with served_objects(paths) as urls:
                 return measured(urls)
         result = measured(paths)
     line = sum(map(os.path.getsize, paths)) / BANDWIDTH

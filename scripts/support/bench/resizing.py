@@ -109,7 +109,7 @@ def fidelity(paths: Sequence[str], mode: Literal["fast", "exact"]) -> dict[str, 
     for data in decoding.pictures(list(paths)):
         header = read_header(data)
         assert header is not None
-        small = shrinker.of(data, header, 1 << 30)
+        small = shrinker.shrink(data, header, 1 << 30)
         assert small is not None
         pixels = np.asarray(Image.open(io.BytesIO(small.data)), np.float64)
         picture = Image.open(io.BytesIO(data)).convert("RGB")

@@ -20,7 +20,7 @@ def ours(clock: filtering.MakeClock) -> dict[str, Any]:
     import numpy as np
 
     from wdsflow.stages.scores import make_score
-    from wdsflow.stages.scores.comparing.vector_file import packed
+    from wdsflow.stages.scores.comparing.vector_file import pack_vectors
 
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(CENTRES, SIZE)).astype(np.float32)
@@ -31,7 +31,7 @@ def ours(clock: filtering.MakeClock) -> dict[str, Any]:
     vectors[repeats] = vectors[repeats + 1] + 0.05 * noise
 
     def records() -> Iterator[tuple[int, int, bytes]]:
-        yield from ((0, number, packed([vector])) for number, vector in enumerate(vectors))
+        yield from ((0, number, pack_vectors([vector])) for number, vector in enumerate(vectors))
 
     score = make_score("semantic_duplicate", model="local-dir:none", pretrained="")
     with tempfile.TemporaryDirectory(prefix="semantic-") as folder:

@@ -43,7 +43,7 @@ _SHORTEST = 4.0
 
 def main(arguments: Sequence[str]) -> int:
     """Check; return 0 if every goal was met."""
-    options = parsed(arguments)
+    options = parse_options(arguments)
     start = time.monotonic()
     device = "cpu" if options.cpu else _device()
     if device is None:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if any(row["met"] is False for row in rows) else 0
 
 
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/gpu_check", description="Check wdsflow on a machine with a GPU."

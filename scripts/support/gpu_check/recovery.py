@@ -30,7 +30,12 @@ class Item(NamedTuple):
 def recovery(setting: Setting) -> list[Finding]:
     """Run random items under a cap, with and without the CPU to fall back on."""
     rounds, count = (2, 400) if setting.quick else (2, 600)
-    arguments = {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds}
+    arguments = {
+        "device": setting.device,
+        "cap": stream_memory_cap(setting),
+        "count": count,
+        "rounds": rounds,
+    }
     [figures] = run_at_once([(stream, arguments)], patience=setting.remaining)
     return [finding("random items under a memory cap", figures)]
 
@@ -38,7 +43,7 @@ def recovery(setting: Setting) -> list[Finding]:
 def two_processes(setting: Setting) -> list[Finding]:
     """Run two streams on one device at the same time, with unequal caps."""
     rounds, count = (1, 400) if setting.quick else (2, 500)
-    cap = cap_of(setting)
+    cap = stream_memory_cap(setting)
     same = {"device": setting.device, "count": count, "rounds": rounds}
     results = run_at_once(
         [(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})],
@@ -63,7 +68,7 @@ def expandable_segments(setting: Setting) -> list[Finding]:
     for state in ("True", "False"):
         arguments = {
             "device": setting.device,
-            "cap": cap_of(setting),
+            "cap": stream_memory_cap(setting),
             "count": count,
             "rounds": rounds,
             "fitting": True,
@@ -80,7 +85,7 @@ def expandable_segments(setting: Setting) -> list[Finding]:
     return findings
 
 
-def cap_of(setting: Setting) -> int:
+def stream_memory_cap(setting: Setting) -> int:
     """Return the bytes that a stream may take: at most a twelfth of the GPU's memory.
 
     It is 64 MiB on the CPU.

@@ -159,7 +159,7 @@ def cap(setting: Setting) -> Iterator[Finding]:
     }
     other_arguments = {
         "device": setting.device,
-        "cap": recovery.cap_of(setting),
+        "cap": recovery.stream_memory_cap(setting),
         "count": 300,
         "rounds": 2,
         "seed": 3,

@@ -56,12 +56,12 @@ def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dic
     pictures = torch.randn(size, 3, 224, 224, device=device)
     net = load_clip(model, "", "fp32", device).model
     with torch.inference_mode():
-        expected = _unit(net.visual(pictures[:_COMPARED]))
+        expected = _normalized(net.visual(pictures[:_COMPARED]))
     _to_bf16(net)
     half = pictures.bfloat16()
 
     def measured(variant: str) -> dict[str, Any]:
-        features = _unit(net.visual(half[:_COMPARED]))
+        features = _normalized(net.visual(half[:_COMPARED]))
         cosine = float((features * expected).sum(-1).min())
         return {
             "variant": variant,
@@ -109,7 +109,7 @@ def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]
         try:
             for block in net.visual.transformer.resblocks:
                 block.mlp.gelu = make()
-            features = _unit(net.visual(half[:_COMPARED]))
+            features = _normalized(net.visual(half[:_COMPARED]))
         except Exception as error:  # noqa: BLE001 - without CUDA, for instance
             yield {"variant": name, "failed": f"{type(error).__name__}: {error}"[:200]}
             continue
@@ -193,7 +193,7 @@ def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
         yield {"variant": name, "rate": texts / (time.perf_counter() - start), "shapes": shapes}
 
 
-def _unit(features: Any) -> Any:
+def _normalized(features: Any) -> Any:
     import torch
 
     return torch.nn.functional.normalize(features.float(), dim=-1)

@@ -46,7 +46,7 @@ class _Page(HTMLParser):
                 self.addresses.append((tag, name, value or ""))
 
 
-def broken(folder: Path) -> Iterator[Broken]:
+def broken_links(folder: Path) -> Iterator[Broken]:
     """Yield the problems of the links of all pages in a folder.
 
     Links to other hosts are allowed, but nothing may be loaded from them.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.environment import ROOT, ensure_sphinx
 
-from .links import broken
+from .links import broken_links
 
 FOLDER = ROOT / ".site"
 SETTINGS = Path(__file__).parent
@@ -51,11 +51,11 @@ def main(argv: Sequence[str]) -> int:
     if subprocess.run([*run, str(ROOT / "docs"), str(folder)], cwd=ROOT, check=False).returncode:
         print("scripts/docs: Sphinx reports errors or warnings, above")
         return 1
-    broken_links = list(broken(folder))
-    for page, link, reason in broken_links:
+    problems = list(broken_links(folder))
+    for page, link, reason in problems:
         print(f"{page}: {link}: {reason}")
-    if broken_links:
-        print(f"scripts/docs: {len(broken_links)} links lead nowhere")
+    if problems:
+        print(f"scripts/docs: {len(problems)} links lead nowhere")
         return 1
     print(f"wrote the site: open {folder / 'index.html'}")
     return 0

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder, recipe = arguments.out.resolve(), Recipe(seed=arguments.seed)
     try:
-        result = None if arguments.fresh else found(folder, recipe)
+        result = None if arguments.fresh else existing_result(folder, recipe)
         if result:
             print(
                 f"Trained before, by the same recipe; --fresh trains it again. It lies in {folder}."
@@ -62,14 +62,14 @@ def ensure(folder: Path = FOLDER) -> Path:
     Raises TrainingError if it falls short, FileExistsError if something else is there.
     """
     recipe = Recipe()
-    result = found(folder, recipe) or build(folder, recipe)
-    if worst(result) < BAR:
-        message = f"the model in {folder} finds {worst(result):.0%} of the captions only; {BAR:.0%} are asked for"
+    result = existing_result(folder, recipe) or build(folder, recipe)
+    if worst_accuracy(result) < BAR:
+        message = f"the model in {folder} finds {worst_accuracy(result):.0%} of the captions only; {BAR:.0%} are asked for"
         raise TrainingError(message)
     return folder
 
 
-def found(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
+def existing_result(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
     """Return the result that is in a folder, if it is of this recipe."""
     try:
         result: dict[str, Any] = json.loads((folder / RESULT).read_text())
@@ -124,14 +124,14 @@ def report(folder: Path, result: dict[str, Any]) -> int:
             f"  That is more than {SECONDS} s, which two free cores stay below by far. Was the machine busy?"
         )
     print(f"To load it: open_clip.create_model_and_transforms({model_name(folder)!r})")
-    if worst(result) >= BAR:
+    if worst_accuracy(result) >= BAR:
         print(f"Image to text reaches the bar of {BAR:g} in every hundred.")
         return 0
     print(f"Image to text does NOT reach the bar of {BAR:g} in every hundred.")
     return 1
 
 
-def worst(result: dict[str, Any]) -> float:
+def worst_accuracy(result: dict[str, Any]) -> float:
     """Return the least image-to-text accuracy of all hundreds."""
     return min(Figures(**result["figures"]).image_to_text)
 

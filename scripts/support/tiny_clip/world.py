@@ -60,7 +60,7 @@ Scene = tuple[Group, ...]
 def choose(rng: random.Random, *, held_out: bool) -> Scene:
     """Choose a scene whose meaning is one of those held out, or is none of them."""
     while True:
-        scene = _any(rng)
+        scene = _random_scene(rng)
         if is_held_out(scene) == held_out:
             return scene
 
@@ -88,7 +88,7 @@ def draw(scene: Scene, rng: random.Random) -> Image.Image:
     return image
 
 
-def _any(rng: random.Random) -> Scene:
+def _random_scene(rng: random.Random) -> Scene:
     if rng.random() >= SHARE_OF_PAIRS:
         return (_group(rng, rng.choice(list(PLACES))),)
     while True:

@@ -35,7 +35,7 @@ def centroids_of(file: VectorFile, memory: int) -> Vectors:
     if total > _ALONE:
         count = min(isqrt(total), most)
     learnt = min(total, _LEARNT * count, most)
-    vectors = file.take(np.unique(_evenly_spaced(total, learnt)))
+    vectors = file.read_unit_vectors(np.unique(_evenly_spaced(total, learnt)))
     centroids = vectors[_evenly_spaced(len(vectors), count)]
     for _ in range(_ROUNDS):
         moved = _moved(centroids, vectors)

@@ -95,7 +95,7 @@ def near_items(tables: Tables, distance: int, memory: int) -> "Iterator[tuple[in
 
     It is if it is within ``distance`` of an earlier hash that is not a near duplicate itself.
     """
-    from .near_table import kept
+    from .near_table import kept_hashes
 
     split_items(tables, 8)
     tables.run(
@@ -106,7 +106,7 @@ def near_items(tables: Tables, distance: int, memory: int) -> "Iterator[tuple[in
     tables.run(
         "CREATE TABLE hashes AS SELECT hash FROM occurrences WHERE is_first ORDER BY shard, sample, item"
     )
-    stays = kept(tables, distance, memory)
+    stays = kept_hashes(tables, distance, memory)
     return by_sample(_near(tables, stays))
 
 
@@ -123,7 +123,7 @@ def _near(tables: Tables, stays: bytearray) -> Iterator[tuple[int, int, bool]]:
         number += 1
 
 
-def odd_items(tables: Tables, factor: float) -> "Iterator[tuple[int, int, Value]]":
+def outlier_items(tables: Tables, factor: float) -> "Iterator[tuple[int, int, Value]]":
     """Yield for each pair of width and height whether its size is an outlier.
 
     Width and height have 4 bytes each; the size is the square root of their product.

@@ -42,7 +42,7 @@ class BlockTable(NamedTuple):
     differing: list[int]
 
 
-def plan(count: int, free: int, distance: int) -> Blocks:
+def plan_blocks(count: int, free: int, distance: int) -> Blocks:
     """Return the blocks for comparing ``count`` hashes up to a distance.
 
     The blocks divide the bits ``free``.
@@ -63,7 +63,7 @@ def plan(count: int, free: int, distance: int) -> Blocks:
     return Blocks(equal, masks)
 
 
-def tables(blocks: Blocks) -> Iterator[BlockTable]:
+def block_tables(blocks: Blocks) -> Iterator[BlockTable]:
     """Yield a table for each choice of blocks."""
     for chosen in combinations(range(len(blocks.masks)), blocks.equal):
         key = sum(blocks.masks[number] for number in chosen)

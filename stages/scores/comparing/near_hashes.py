@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .hash_bits import Hashes, count_ones
-from .hash_blocks import Blocks, BlockTable, plan, tables
+from .hash_blocks import Blocks, BlockTable, block_tables, plan_blocks
 from .hash_buckets import Pair, buckets_of
 
 # Hashes that are compared directly.
@@ -19,7 +19,7 @@ _MANY = 100_000
 _ALL_BITS = (1 << 64) - 1
 
 
-def pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair]:
+def near_pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair]:
     """Yield the pairs of distinct hashes that differ in at most ``distance`` bits.
 
     They are arrays (i, j) of the hashes' numbers, with each pair once.
@@ -30,11 +30,11 @@ def pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair
     if len(hashes) <= _FEW or free.bit_count() <= distance + 1:
         yield from _all_pairs(hashes, distance)
         return
-    blocks = plan(len(hashes), free, distance)
-    if len(hashes) <= _MANY and not _pays(hashes, blocks):
+    blocks = plan_blocks(len(hashes), free, distance)
+    if len(hashes) <= _MANY and not _is_bucketing_cheaper(hashes, blocks):
         yield from _all_pairs(hashes, distance)
         return
-    for table in tables(blocks):
+    for table in block_tables(blocks):
         yield from bucket_pairs(hashes, table, distance, free)
 
 
@@ -63,7 +63,9 @@ def _pairs_in_large(
 
     The bucket is divided again by the bits that its key does not have.
     """
-    for first_in_bucket, second_in_bucket in pairs(ordered[bucket], distance, free & ~table.key):
+    for first_in_bucket, second_in_bucket in near_pairs(
+        ordered[bucket], distance, free & ~table.key
+    ):
         first = bucket.start + first_in_bucket
         second = bucket.start + second_in_bucket
         # They are within the distance.
@@ -89,13 +91,13 @@ def _all_pairs(hashes: Hashes, distance: int) -> Iterator[Pair]:
             yield numbers[:-step][is_near], numbers[step:][is_near]
 
 
-def _pays(hashes: Hashes, blocks: Blocks) -> bool:
+def _is_bucketing_cheaper(hashes: Hashes, blocks: Blocks) -> bool:
     """Return whether the buckets have fewer pairs than a direct comparison.
 
     Buckets of similar images may have more.
     """
     remaining = len(hashes) ** 2
-    for table in tables(blocks):
+    for table in block_tables(blocks):
         _, sizes = np.unique(hashes & np.uint64(table.key), return_counts=True)
         remaining -= int(np.square(sizes).sum())
         if remaining < 0:

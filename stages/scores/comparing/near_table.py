@@ -12,9 +12,9 @@ import numpy as np
 from wdsflow.tables import Tables
 
 from .hash_bits import Hashes
-from .hash_blocks import plan, tables
+from .hash_blocks import block_tables, plan_blocks
 from .hash_buckets import Numbers, Pair
-from .near_hashes import bucket_pairs, pairs
+from .near_hashes import bucket_pairs, near_pairs
 
 # Bytes of all memory for a hash while pairs are computed.
 _COST = 1 << 10
@@ -25,7 +25,7 @@ _ALL_BITS = (1 << 64) - 1
 _CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
 
 
-def kept(database: Tables, distance: int, memory: int) -> bytearray:
+def kept_hashes(database: Tables, distance: int, memory: int) -> bytearray:
     """Return 1 for each hash to keep, by number, and 0 for the others.
 
     The others are within ``distance`` of an earlier one that is kept.
@@ -44,10 +44,10 @@ def kept(database: Tables, distance: int, memory: int) -> bytearray:
         waiting.append(pair)
         size += len(pair[0])
         if size >= _PAIRS:
-            _add(database, waiting)
+            _add_kept(database, waiting)
             waiting = []
             size = 0
-    _add(database, waiting)
+    _add_kept(database, waiting)
     # In this order, each earlier hash is decided before its pairs are read.
     for later, earlier in database.rows("SELECT later, earlier FROM pairs ORDER BY later, earlier"):
         if result[earlier]:
@@ -55,7 +55,7 @@ def kept(database: Tables, distance: int, memory: int) -> bytearray:
     return result
 
 
-def _add(database: Tables, waiting: list[Pair]) -> None:
+def _add_kept(database: Tables, waiting: list[Pair]) -> None:
     if not waiting:
         return
     one = np.concatenate([pair[0] for pair in waiting]).astype(np.uint32)
@@ -67,9 +67,9 @@ def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[P
     """Yield the numbers of hashes within the distance, with at most ``most`` hashes in memory."""
     if count <= most:
         columns = database.arrays(_CHUNK.format("hashes", "hash"), 0, count)
-        yield from pairs(columns["hash"], distance)
+        yield from near_pairs(columns["hash"], distance)
         return
-    for table in tables(plan(count, _ALL_BITS, distance)):
+    for table in block_tables(plan_blocks(count, _ALL_BITS, distance)):
         database.run(
             "CREATE OR REPLACE TABLE ordered AS SELECT hash, rowid AS number FROM hashes ORDER BY hash & ?::UBIGINT",
             table.key,

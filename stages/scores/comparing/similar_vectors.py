@@ -77,7 +77,7 @@ def _clustered(file: VectorFile, centroids: Vectors) -> _Clusters:
     step = max(1, BATCH // (4 * file.dimensions))
     for start in range(0, len(file), step):
         part = slice(start, start + step)
-        vectors = file.take(part)
+        vectors = file.read_unit_vectors(part)
         nearest = nearest_of(vectors, centroids)
         numbers[part] = nearest
         cosines[part] = np.einsum("ij,ij->i", vectors, centroids[nearest])
@@ -93,20 +93,20 @@ def _near_earlier(file: VectorFile, members: Numbers, least: np.float32) -> NDAr
     # Vectors that stay, block by block.
     kept: list[Vectors] = []
     for start in range(0, len(members), _BLOCK):
-        vectors = file.take(members[start : start + _BLOCK])
+        vectors = file.read_unit_vectors(members[start : start + _BLOCK])
         is_open = np.ones(len(vectors), bool)
         for earlier in kept:
             cosines = vectors[is_open] @ earlier.T
             is_open[is_open] = cosines.max(1, initial=-1) <= least
         remaining = np.flatnonzero(is_open)
-        stays = _stay_in_block(vectors[remaining], least)
+        stays = _kept_in_block(vectors[remaining], least)
         near[start : start + len(vectors)] = True
         near[start + remaining[stays]] = False
         kept.append(vectors[remaining[stays]])
     return near
 
 
-def _stay_in_block(vectors: Vectors, least: np.float32) -> NDArray[np.bool_]:
+def _kept_in_block(vectors: Vectors, least: np.float32) -> NDArray[np.bool_]:
     """Return which vectors of a block stay, one after the other."""
     are_near = vectors @ vectors.T > least
     stays = np.zeros(len(vectors), bool)

@@ -62,7 +62,7 @@ class VectorFile:
     def __len__(self) -> int:
         return len(self.locations)
 
-    def take(self, numbers: "Numbers | slice") -> Vectors:
+    def read_unit_vectors(self, numbers: "Numbers | slice") -> Vectors:
         """Return some vectors, of length 1."""
         assert self._data is not None
         vectors: Vectors = self._data[self._order[numbers]].astype(np.float32)
@@ -71,7 +71,7 @@ class VectorFile:
         return vectors
 
 
-def packed(vectors: "Sequence[NDArray[np.float32]]") -> bytes:
+def pack_vectors(vectors: "Sequence[NDArray[np.float32]]") -> bytes:
     """Return a record of ``VectorFile``: the number of vectors in two bytes, and half floats."""
     data = [vector.astype("<f2").tobytes() for vector in vectors]
     return len(vectors).to_bytes(_COUNT_BYTES, "little") + b"".join(data)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from ..base import Scalar, Score, Value, bare
-from ..picture_decoding import full_size
+from ..base import Scalar, Score, Value, single_or_list
+from ..picture_decoding import decode_full_size
 from ..sample_view import View
 from .model import Item, Loaded, Model, Output
 from .model_score import ModelScore, Request
@@ -78,13 +78,13 @@ class BatchScore(ModelScore):
         return [Request(model, text, partial(self._pair, view, text)) for text in texts]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        return bare([scalar(output, self.kind, "score()") for output in outputs])
+        return single_or_list([scalar(output, self.kind, "score()") for output in outputs])
 
     def _pixels(self, view: View, number: int) -> Item:
         """Return the image of a number, an array (height, width, 3) of uint8."""
         if self.decode == "fast":
             return view.pictures(self.image)[number].pixels
-        return view.prepared(view.image_names(self.image)[number], full_size)
+        return view.prepared(view.image_names(self.image)[number], decode_full_size)
 
     def _pair(self, view: View, text: str) -> Item:
         return self._pixels(view, 0), text
@@ -99,7 +99,7 @@ class BatchScoreModel(Model, kind="custom score"):
     def load(self, device: str) -> Loaded:
         return self.score.load(device)
 
-    def called(self) -> str:
+    def display_name(self) -> str:
         return self.score.name
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:

@@ -66,11 +66,11 @@ class Model(ClassFacts):
         An output must not depend on the other items of the batch, except for rounding.
         """
 
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Return its name for messages."""
         return self.kind
 
-    def fetched(self) -> ModelSource | None:
+    def download_source(self) -> ModelSource | None:
         """Return the origin of a model that is not on this machine.
 
         None if nothing is downloaded.
@@ -92,13 +92,13 @@ class Model(ClassFacts):
         return None
 
     def facts(self) -> Facts:
-        """Return the facts that decoders pass to ``recall``.
+        """Return the facts that decoders pass to ``accept_facts``.
 
         Called in the process that loaded the model.
         """
         return None
 
-    def recall(self, facts: Facts) -> None:
+    def accept_facts(self, facts: Facts) -> None:
         """Accept the ``facts`` of another process.
 
         Decoders then need not import the model's libraries.

@@ -11,7 +11,7 @@ from wdsflow.scan.content.image_header_notes import header_status, image_notes
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.tallies import TALLIES
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 
 
 def notes(data, suffix, size=None):
@@ -172,7 +172,7 @@ def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_th
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
         assert (
-            scan_shard(named(str(tmp_path / "0.tar")), ScanOptions("headers"))
+            scan_shard(single_shard(str(tmp_path / "0.tar")), ScanOptions("headers"))
             .tally("image.cut")
             .count
             == cut

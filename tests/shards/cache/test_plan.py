@@ -4,25 +4,25 @@ import multiprocessing
 import resource
 from pathlib import Path
 
-from wdsflow.shards.atomic import create
+from wdsflow.shards.atomic import create_temporary
 from wdsflow.shards.cache import plan
 from wdsflow.shards.cache.folder import CacheFolder
 from wdsflow.shards.cache.locks import unlock
-from wdsflow.shards.cache.plan import RunPlan, needed_next
+from wdsflow.shards.cache.plan import RunPlan, next_uses_of_runs
 
 
 def _begin_on_a_full_disk(path: Path, answers) -> None:
     """Write a plan of 180,016 bytes where files cannot grow beyond 100,000."""
     folder = CacheFolder(path)
     run = RunPlan(folder)
-    run.begin([7, 8], 2)
+    run.begin_epoch([7, 8], 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     try:
-        run.begin([7] * 20_000, 20_000)
+        run.begin_epoch([7] * 20_000, 20_000)
     except OSError as error:
-        answers.send((str(error), needed_next(folder)))
+        answers.send((str(error), next_uses_of_runs(folder)))
     else:
-        answers.send(("no error", needed_next(folder)))
+        answers.send(("no error", next_uses_of_runs(folder)))
 
 
 def test_a_plan_that_does_not_fit_the_disk_is_an_error(tmp_path):
@@ -43,7 +43,7 @@ def test_a_new_plan_is_not_removed_before_it_is_locked(tmp_path, monkeypatch):
     lookers: list[multiprocessing.process.BaseProcess] = []
 
     def create_unlocked(path: Path) -> tuple[Path, int]:
-        temporary, file = create(path)
+        temporary, file = create_temporary(path)
         unlock(file)
         looker = context.Process(target=_look, args=(tmp_path,))
         looker.start()
@@ -52,15 +52,15 @@ def test_a_new_plan_is_not_removed_before_it_is_locked(tmp_path, monkeypatch):
         lookers.append(looker)
         return temporary, file
 
-    monkeypatch.setattr(plan, "create", create_unlocked)
+    monkeypatch.setattr(plan, "create_temporary", create_unlocked)
     run = RunPlan(folder)
-    run.begin([7, 8], 2)
+    run.begin_epoch([7, 8], 2)
     lookers[0].join()
-    assert needed_next(folder) == {7: 0.0, 8: 1.0}
+    assert next_uses_of_runs(folder) == {7: 0.0, 8: 1.0}
     run.close()
 
 
 def _look(path: Path) -> None:
     folder = CacheFolder(path)
     with folder.locked():
-        needed_next(folder)
+        next_uses_of_runs(folder)

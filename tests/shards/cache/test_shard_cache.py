@@ -139,15 +139,15 @@ def test_files_are_for_other_processes_once_all_that_is_needed_is_there(
     cache = ShardCache(tmp_path, 10 * SIZE)
     shards = [shard(url, number) for number in range(2)]
     numbers = [url_number(one) for one in shards]
-    plan = cache.plan()
-    cache.begin(plan, numbers, 2)
+    plan = cache.new_plan()
+    cache.begin_epoch(plan, numbers, 2)
     for one in shards:
         assert stored_at(cache, one) == ""
     await_downloads(cache)
     # It does not look each time.
     assert stored_at(cache, shards[0]) == ""
-    monkeypatch.setattr(shard_cache, "_LOOK", 0.0)
-    cache.begin(plan, [*numbers, url_number(shard(url, 2))], 2)
+    monkeypatch.setattr(shard_cache, "_REVIEW_INTERVAL", 0.0)
+    cache.begin_epoch(plan, [*numbers, url_number(shard(url, 2))], 2)
     assert stored_at(cache, shards[0]) == ""
     read(cache, shard(url, 2))
     await_downloads(cache)
@@ -177,8 +177,8 @@ def test_what_is_needed_next_is_kept(tmp_path, server):
     shards = [shard(url, number) for number in range(4)]
     cache, other = ShardCache(tmp_path, 2 * SIZE), ShardCache(tmp_path, 2 * SIZE)
     uses = [url_number(one) for one in [*shards, shards[0], shards[3]]]
-    plan = cache.plan()
-    cache.begin(plan, uses, 4)
+    plan = cache.new_plan()
+    cache.begin_epoch(plan, uses, 4)
     for one in shards:
         read(cache, one)
         await_downloads(cache)
@@ -188,8 +188,8 @@ def test_what_is_needed_next_is_kept(tmp_path, server):
     assert sum(log.sent(f"{number}.tar") for number in range(4)) == 2
     assert (cache.figures.stored, cache.figures.passed) == (3, 1)
     # Another run needs the second shard before this one needs the first.
-    cache.begin(plan, [url_number(shards[1])] * 3 + [url_number(shards[0])], 0)
-    other.begin(other.plan(), [url_number(shards[number]) for number in (1, 1, 3, 0)], 0)
+    cache.begin_epoch(plan, [url_number(shards[1])] * 3 + [url_number(shards[0])], 0)
+    other.begin_epoch(other.new_plan(), [url_number(shards[number]) for number in (1, 1, 3, 0)], 0)
     read(other, shards[1])
     await_downloads(other)
     kept = {path.read_bytes() for path in files_in(tmp_path, "shard")}
@@ -353,16 +353,16 @@ def test_parts_that_nobody_needs_are_removed(tmp_path, server):
     url, _files, log = server
     child = half_written(tmp_path, url, log)
     cache = ShardCache(tmp_path, 10 * SIZE)
-    plan = cache.plan()
-    cache.begin(plan, [], 0)
+    plan = cache.new_plan()
+    cache.begin_epoch(plan, [], 0)
     # A living process writes it.
     assert len(files_in(tmp_path, "part")) == 1
     child.kill()
     child.join()
     log.silence.set()
-    cache.begin(plan, [url_number(shard(url, 0))], 1)
+    cache.begin_epoch(plan, [url_number(shard(url, 0))], 1)
     assert len(files_in(tmp_path, "part")) == 1
-    cache.begin(plan, [], 0)
+    cache.begin_epoch(plan, [], 0)
     assert files_in(tmp_path, "part") == []
 
 
@@ -453,7 +453,7 @@ def test_a_smaller_limit_removes_what_is_needed_last(tmp_path, server):
         read(earlier, one)
     await_downloads(earlier)
     cache = ShardCache(tmp_path, 2 * SIZE)
-    cache.begin(cache.plan(), [url_number(shards[number]) for number in (3, 1, 0, 2)], 4)
+    cache.begin_epoch(cache.new_plan(), [url_number(shards[number]) for number in (3, 1, 0, 2)], 4)
     kept = {path.read_bytes() for path in files_in(tmp_path, "shard")}
     assert kept == {files["3.tar"], files["1.tar"]}
     assert cache.figures.size == 2 * SIZE
@@ -463,7 +463,7 @@ def test_a_smaller_limit_holds_next_to_a_run_with_a_larger_one(tmp_path, server)
     url, _files, _log = server
     shards = [shard(url, number) for number in range(4)]
     cache, larger = ShardCache(tmp_path, SIZE), ShardCache(tmp_path, 4 * SIZE)
-    cache.begin(cache.plan(), [url_number(one) for one in shards * 2], 4)
+    cache.begin_epoch(cache.new_plan(), [url_number(one) for one in shards * 2], 4)
     for one in shards[1:]:
         read(larger, one)
     await_downloads(larger)

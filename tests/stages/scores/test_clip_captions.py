@@ -9,7 +9,7 @@ import open_clip
 import torch
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.clip.clip_tokens import clip_item, stacked, token_context
+from wdsflow.stages.scores.model.clip.clip_tokens import clip_item, stack_tokens, token_context
 from wdsflow.stages.scores.model.clip.clip_words import clip_words
 from wdsflow.stages.scores.model.clip.load_clip import load_clip
 from wdsflow.stages.scores.model.clip.towers import ClipText
@@ -60,7 +60,7 @@ def test_padding_is_left_out_only_where_it_decides_nothing(tmp_path, changes, tr
     assert clip.text.trims is trims
     items = [np.array([49406, 320, 2368, 49407], np.int32), np.array([49406, 5, 49407], np.int32)]
     with torch.inference_mode():
-        found = clip.texts(stacked("", items))
+        found = clip.texts(stack_tokens("", items))
         alone = np.concatenate(
             [clip._normalised(clip.model.encode_text(padded(item))) for item in items]
         )

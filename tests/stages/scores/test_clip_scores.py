@@ -280,14 +280,16 @@ def test_embeddings_are_known_by_field_flip_and_caption(clip):
 
 
 def test_a_score_tells_which_embeddings_it_asks_for(clip):
-    image, caption = similarity(clip, flip="both", caption="txt", precision="bf16").embedded()
+    image, caption = similarity(
+        clip, flip="both", caption="txt", precision="bf16"
+    ).embedding_specs()
     assert (image.of, caption.of) == ("image", "caption")
     own = {"model": clip, "pretrained": "", "precision": "bf16"}
     assert dict(image.settings) == {**own, "flip": "both"}
     assert dict(caption.settings) == {**own, "caption": "txt"}
     assert image.model.size() == 16
-    (only,) = made("zero_shot", model=clip, pretrained="", labels="a;b").embedded()
-    assert only == similarity(clip).embedded()[0]
+    (only,) = made("zero_shot", model=clip, pretrained="", labels="a;b").embedding_specs()
+    assert only == similarity(clip).embedding_specs()[0]
 
 
 @pytest.mark.deep

@@ -158,8 +158,8 @@ def test_another_processor_makes_another_score_and_other_embeddings(folders):
     )
     view = View({"png": encoded(photo(32, 32), "PNG"), "txt": b"a"})
     assert plain.requests(view)[0].key != score.requests(view)[0].key
-    assert {each.settings for each in plain.embedded()}.isdisjoint(
-        each.settings for each in score.embedded()
+    assert {each.settings for each in plain.embedding_specs()}.isdisjoint(
+        each.settings for each in score.embedding_specs()
     )
     assert set(score.versions()) >= {"transformers", "tokenizers"}
     assert "transformers" in score.needs

@@ -146,7 +146,7 @@ def test_one_frame_of_full_size_is_held_at_a_time(scores):
     score = scores("clip_similarity", frames=12)
     assert len(score.requests(view)) == 13
     with pytest.raises(ScoreError, match="would take more than"):
-        view.frames("mp4", score.sampled)
+        view.frames("mp4", score.frame_sampling)
     small = View({"mp4": large, "txt": b"a red cat"}, ViewOptions(budget=4 << 20))
     with pytest.raises(ScoreError, match="would take more than"):
         score.requests(small)

@@ -122,7 +122,7 @@ import pickle, sys
 scores, facts, fields = pickle.loads(sys.stdin.buffer.read())
 from wdsflow.stages.scores import View
 for model, told in facts:
-    model.recall(told)
+    model.accept_facts(told)
 view = View(fields)
 items = [[request.make() for request in score.requests(view)] for score in scores]
 def plain(item):

@@ -19,7 +19,7 @@ from wdsflow.stages.scores.base import SEEN_PIXELS
 from wdsflow.stages.scores.model.pictures.geometry import Geometry
 from wdsflow.stages.scores.model.pictures.prepare import Prepare
 from wdsflow.stages.scores.picture import Picture
-from wdsflow.stages.scores.picture_decoding import decode_picture, full_size
+from wdsflow.stages.scores.picture_decoding import decode_full_size, decode_picture
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
@@ -53,7 +53,7 @@ def test_pixel_scores_keep_what_they_say_of_the_scale(name):
     for data in large_pictures():
         reduced, whole = (
             score.of(decode_picture(data, BUDGET)),
-            score.of(Picture(full_size(data, BUDGET))),
+            score.of(Picture(decode_full_size(data, BUDGET))),
         )
         if of == "bits":
             differences.append((int(reduced, 16) ^ int(whole, 16)).bit_count())

@@ -5,7 +5,7 @@ import pytest
 from tests.readers.shapes import shape
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.shapes import Run, Runs, Shape, ShapeCount
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.rules.kit.edited_evidence import shards_after_edit
 from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,
@@ -29,7 +29,9 @@ def listed(*runs: tuple[str, int], tail: str | None = None) -> ShardEvidence:
         for number, (members, count) in enumerate(inner)
     ]
     last = None if tail is None else Run("z", 9_999, shape(tail))
-    return ShardEvidence(named("a.tar"), runs=Runs(Run("a", 0, shape(head[0])), tuple(items), last))
+    return ShardEvidence(
+        single_shard("a.tar"), runs=Runs(Run("a", 0, shape(head[0])), tuple(items), last)
+    )
 
 
 def without_bad(found: Shape, told: bool) -> Shape | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wdsflow.shards.urls import expand
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.written_names import compact_patterns
 from wdsflow.validate import Finding, Repair
 from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.pasteable_commands import add_commands
@@ -108,7 +108,7 @@ def test_many_shards_are_named_by_patterns_that_stand_for_just_these(tmp_path, n
     for name in names:
         (tmp_path / "s" / name).touch()
     urls = [f"s/{name}" for name in names]
-    found = compact(urls)
+    found = compact_patterns(urls)
     assert found == (patterns or urls)
     assert expand(found, allow_pipe=True).urls == urls
 
@@ -118,13 +118,15 @@ def test_folders_and_shards_that_are_gone_are_named_as_they_are(tmp_path, monkey
     folders = [f"s/{name}" for name in ("one", "two", "three", "four", "five")]
     for folder in folders:
         Path(folder).mkdir(parents=True)
-    assert compact(folders) == folders
-    assert compact([f"{each}.tar" for each in folders]) == [f"{each}.tar" for each in folders]
+    assert compact_patterns(folders) == folders
+    assert compact_patterns([f"{each}.tar" for each in folders]) == [
+        f"{each}.tar" for each in folders
+    ]
 
 
 def test_shards_of_up_to_four_folders_are_patterns_and_of_more_a_list():
     urls = [f"{folder}/{number}.tar" for folder in "abcde" for number in (8, 9, 10)]
-    assert compact(urls[:12]) == [f"{folder}/{{8..10}}.tar" for folder in "abcd"]
-    assert compact(urls) == urls
-    assert compact(urls[:4]) == urls[:4]
-    assert compact([*urls[:3], urls[1]], most=2) == ["a/{8..10}.tar", "a/9.tar"]
+    assert compact_patterns(urls[:12]) == [f"{folder}/{{8..10}}.tar" for folder in "abcd"]
+    assert compact_patterns(urls) == urls
+    assert compact_patterns(urls[:4]) == urls[:4]
+    assert compact_patterns([*urls[:3], urls[1]], most=2) == ["a/{8..10}.tar", "a/9.tar"]

@@ -13,7 +13,7 @@ from wdsflow.readers import READERS, scan_options
 from wdsflow.repair import RepairPlan
 from wdsflow.scan.evidence import Evidence, Level
 from wdsflow.scan.scan_pool import scan_shards
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.advice import typical_shards
 from wdsflow.validate.advice.repair_choice import choose_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
@@ -32,7 +32,7 @@ def forecast(
         (folder / f"{number}.tar").write_bytes(
             members if isinstance(members, bytes) else tar(members)
         )
-    urls = [named(str(folder / f"{number}.tar")) for number in range(len(shards))]
+    urls = [single_shard(str(folder / f"{number}.tar")) for number in range(len(shards))]
     readers = [READERS["open-clip-3.3"]()]
     options = scan_options(level, readers, urls)
     read: list[str] = []

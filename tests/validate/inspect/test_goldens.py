@@ -15,7 +15,7 @@ from tests.validate.report.test_goldens import SETS
 from tests.validate.rules.build import tar
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.inspect.listed_samples import first_samples
 from wdsflow.validate.inspect.overview import overview
 from wdsflow.validate.inspect.overview_text import show_overview, show_samples
@@ -46,16 +46,16 @@ def test_an_overview_is_what_the_golden_file_says(
     shards = SETS.get(name, WIDE)
     for shard, data in shards.items():
         Path(shard).write_bytes(data)
-    total = overview([scan_shard(named(shard), ScanOptions("headers")) for shard in shards])
+    total = overview([scan_shard(single_shard(shard), ScanOptions("headers")) for shard in shards])
     buffer = io.StringIO()
     console = Console(file=buffer, width=100, color_system=None)
     show_overview(total, console)
     for shard in shards:
-        if found := first_samples(named(shard), 30 if name == "wide" else 3):
+        if found := first_samples(single_shard(shard), 30 if name == "wide" else 3):
             show_samples(shard, found, console)
             buffer.write(json.dumps(make_encodable(found[-1].to_dict())) + "\n")
         if name == "wide":
-            found = first_samples(named(shard), 41)
+            found = first_samples(single_shard(shard), 41)
             show_samples(shard, found[40:], console)
             break
     text = buffer.getvalue() + json.dumps(make_encodable(total.to_dict()), indent=1) + "\n"

@@ -13,7 +13,7 @@ from wdsflow.scan.evidence import (
     Tally,
 )
 from wdsflow.scan.shapes import Part, Run, Runs, ShapeCount
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.inspect.overview import overview
 from wdsflow.validate.inspect.overview_text import MOST, show_overview
@@ -24,7 +24,7 @@ PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
 
 def shard(number: int, text: str = "a cat") -> ShardEvidence:
     return ShardEvidence(
-        named(f"d/{number:04d}.tar"),
+        single_shard(f"d/{number:04d}.tar"),
         size=20_480,
         members=8,
         samples=4,
@@ -96,7 +96,7 @@ def test_nothing_in_names_or_captions_reaches_the_terminal():
 
 
 def test_an_unreadable_shard_is_shown_as_such():
-    text = shown(ShardEvidence(named("gone.tar"), error="missing", stop=Stop("unreadable")))
+    text = shown(ShardEvidence(single_shard("gone.tar"), error="missing", stop=Stop("unreadable")))
     assert "1 shard (1 unreadable)" in text
     assert "missing" in text
 

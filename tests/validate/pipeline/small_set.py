@@ -12,7 +12,7 @@ from PIL import Image
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate import Verdict
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits, judge_pipeline
 
@@ -87,7 +87,7 @@ def different(folder: Path, samples: int = 40, shards: int = 4, copies: int = 1)
 
 def scanned(urls: list[str], level: Level = "full") -> tuple[Evidence, ScanOptions]:
     options = ScanOptions(level)
-    return Evidence(level, [scan_shard(named(url), options) for url in urls]), options
+    return Evidence(level, [scan_shard(single_shard(url), options) for url in urls]), options
 
 
 def judged(module: str, name: str, urls: list[str], limits: RunLimits | None = None) -> Verdict:

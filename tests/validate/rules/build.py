@@ -16,7 +16,7 @@ from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
 from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.text.install import install_packages
 from wdsflow.validate import Finding
 from wdsflow.validate.catalog.run_rules import run_rules
@@ -51,7 +51,7 @@ class Case:
 
     def context(self, folder: Path) -> Context:
         self.write(folder)
-        urls = [named(str(folder / name)) for name in self.shards]
+        urls = [single_shard(str(folder / name)) for name in self.shards]
         readers = [READERS[name](self.options) for name in self.readers]
         options = scan_options(self.level, readers, urls)
         shards = [scan_shard(url, options) for url in urls]

@@ -12,7 +12,7 @@ from wdsflow.readers import Options
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.shapes import Part, Run, Runs, ShapeCount
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate import Repair
 from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.rules.kit.missing_fields import missing_at_end
@@ -24,7 +24,7 @@ def lacking(
     number: int, fix: str = "pip install zstandard", detail: str = "zst needs zstandard"
 ) -> ShardEvidence:
     return ShardEvidence(
-        named(f"{number}.tar.zst"), error="needs-library", error_detail=detail, error_fix=fix
+        single_shard(f"{number}.tar.zst"), error="needs-library", error_detail=detail, error_fix=fix
     )
 
 
@@ -50,7 +50,8 @@ def ended(*counts: tuple[str, int]) -> str:
     inner = tuple(ShapeCount(shape, count, "k", 0) for shape, count in shapes[:-1])
     return missing_at_end(
         ShardEvidence(
-            named("a.tar"), runs=Runs(Run("a", 0, shapes[0][0]), inner, Run("z", 9, shapes[-1][0]))
+            single_shard("a.tar"),
+            runs=Runs(Run("a", 0, shapes[0][0]), inner, Run("z", 9, shapes[-1][0])),
         )
     )
 
@@ -61,8 +62,8 @@ def test_a_last_sample_lacks_what_at_least_half_of_the_others_have() -> None:
     assert ended(("jpg", 2), ("jpg txt", 3), ("jpg", 1)) == "txt"
     assert ended(("jpg", 3), ("jpg txt", 3), ("jpg", 1)) == ""
     assert ended(("jpg txt", 1), ("jpg cls", 2), ("jpg json", 2), ("png", 1)) == ""
-    assert missing_at_end(ShardEvidence(named("a.tar"))) == ""
-    assert missing_at_end(ShardEvidence(named("a.tar"), runs=Runs(Run("a", 0, PAIR)))) == ""
+    assert missing_at_end(ShardEvidence(single_shard("a.tar"))) == ""
+    assert missing_at_end(ShardEvidence(single_shard("a.tar"), runs=Runs(Run("a", 0, PAIR)))) == ""
 
 
 def test_json_as_a_caption_is_not_counted_where_a_better_field_comes_first(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.validate.rules.build import Case, context_of, jpeg, pairs, png, sampl
 from tests.validate.rules.cases import CASES, READERS
 from wdsflow import check
 from wdsflow.scan.evidence import ShardEvidence, Tally
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.catalog.rule_catalog import UnknownCode
 from wdsflow.validate.catalog.run_rules import run_rules
 
@@ -111,7 +111,7 @@ def test_an_unknown_code_is_refused_and_names_one_that_is_like_it(
 
 def test_many_shards_are_folded_into_one_finding():
     shards = [
-        ShardEvidence(named(f"{number:03d}.tar"), tallies={"tar.link": Tally(2, "a", 512)})
+        ShardEvidence(single_shard(f"{number:03d}.tar"), tallies={"tar.link": Tally(2, "a", 512)})
         for number in range(50)
     ]
     findings, _ = run_rules(context_of(shards), ["W024"])
@@ -155,7 +155,7 @@ def test_a_loss_is_told_for_those_readers_who_have_it(tmp_path: Path):
 
 
 def test_zstandard_is_an_error_for_readers_that_cannot_unpack_it():
-    shards = [ShardEvidence(named("0.tar.zst"), compression="zst", samples=1)]
+    shards = [ShardEvidence(single_shard("0.tar.zst"), compression="zst", samples=1)]
     (finding,), _ = run_rules(context_of(shards, READERS), ["W004"])
 
     assert finding.severity == "error"

@@ -12,7 +12,7 @@ from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
 from wdsflow.readers import READERS, DatasetsTables, scan_options
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.catalog.run_rules import run_rules
 
 # The later ones once went unexplained.
@@ -25,9 +25,9 @@ def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
     urls = make_set(seed, tmp_path).urls
     shards = [
         scan_shard(
-            named(url),
+            single_shard(url),
             replace(
-                scan_options("full", [DatasetsTables()], list(map(named, urls))),
+                scan_options("full", [DatasetsTables()], list(map(single_shard, urls))),
                 max_image_pixels=25_000_000,
             ),
         )

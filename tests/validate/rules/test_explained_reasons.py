@@ -14,7 +14,7 @@ from tests.validate.rules.faulty_samples import VALID, faulty_samples
 from wdsflow.readers import READERS, OpenClip4, Options, Reader, scan_options
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.stages.caption_sources import parse_captions
 from wdsflow.validate import Verdict
 from wdsflow.validate.catalog.run_rules import run_rules
@@ -90,7 +90,7 @@ ALL_READERS = dict(readers())
 
 def unexplained(reader: Reader, paths: list[str]) -> tuple[Verdict, list[str]]:
     """Return the verdict on shards, and what is wrong with the findings that should explain it."""
-    urls = [named(path) for path in paths]
+    urls = [single_shard(path) for path in paths]
     options = scan_options("full", [reader], urls)
     evidence = Evidence("full", [scan_shard(url, options) for url in urls])
     verdict = judge(evidence, reader)

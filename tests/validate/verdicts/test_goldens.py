@@ -24,7 +24,7 @@ from wdsflow.readers import READERS, Options, scan_options
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.shapes import Runs
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.verdicts.judge import judge
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -247,7 +247,9 @@ def shown(case: Any, folder: Path) -> str:
     lines = []
     for level in ("full", "names", "headers") if case in EXTRA.values() else ("full", "names"):
         shards = [
-            scan_shard(named(url), scan_options(level, readers, list(map(named, urls))))
+            scan_shard(
+                single_shard(url), scan_options(level, readers, list(map(single_shard, urls)))
+            )
             for url in urls
         ]
         if level == "full":

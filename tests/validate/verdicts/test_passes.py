@@ -15,7 +15,7 @@ from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import BAD, OK, UNSAFE
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.judge import judge
 from wdsflow.validate.verdicts.reader_pass import Loss, LossLocation, run_pass
@@ -30,7 +30,10 @@ def shard(number: int, members: Members, stop: Stop | None = None) -> ShardEvide
     for offset, (key, part) in enumerate(members):
         collector.add(key, part, offset)
     return ShardEvidence(
-        named(f"{number}.tar"), members=len(members), stop=stop or Stop(), runs=collector.runs()
+        single_shard(f"{number}.tar"),
+        members=len(members),
+        stop=stop or Stop(),
+        runs=collector.runs(),
     )
 
 

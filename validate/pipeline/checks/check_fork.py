@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from ...finding import Severity
 from ...verdicts.check_result import CheckResult, LoaderFault
@@ -50,17 +50,17 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> Che
     methods_of = _differences(forked_again, by_method, unique_keys=request.unique_keys)
     faults = []
     for text, methods in methods_of.items():
-        message = f"{listed(methods)}: {text}{_missing_globals(facts, text, methods)}"
+        message = f"{enumeration(methods)}: {text}{_missing_globals(facts, text, methods)}"
         severity: Severity = "error"
         if not facts.workers:
             message = f"with num_workers={_WORKERS}, {message}"
             severity = "warning"
         faults.append(LoaderFault(_RULE, message, severity))
     if _are_alike(forked_again, by_method[0], unique_keys=request.unique_keys):
-        summary = f"the same samples by {listed(METHODS)}"
+        summary = f"the same samples by {enumeration(METHODS)}"
     else:
         reason = f"two runs by {METHODS[0]} differ, or do not end"
-        summary = f"it starts by {listed(METHODS)}; its samples were not compared: {reason}"
+        summary = f"it starts by {enumeration(METHODS)}; its samples were not compared: {reason}"
     return CheckResult("fork", summary, tuple(faults))
 
 
@@ -151,5 +151,5 @@ def _missing_globals(facts: LoaderFacts, text: str, methods: Sequence[str]) -> s
     if not facts.set_globals or METHODS[0] in methods or "pickled" in text or "__main__" in text:
         return ""
     line = f" ({facts.lines['sets']})" if facts.lines["sets"] else ""
-    names = listed(facts.set_globals)
+    names = enumeration(facts.set_globals)
     return f"; making the loader sets the global {names}{line}, which a worker that is not forked lacks"

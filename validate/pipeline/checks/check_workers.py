@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed, short
+from wdsflow.text.words import enumeration, how_many, short_name
 
 from ...finding import Severity
 from ...verdicts.check_result import CheckResult, LoaderFault
@@ -117,7 +117,7 @@ class WorkersCheck:
         finite = all(alone.complete) and not self.facts.repeats
         if self.compared:
             promise = "each sample once" if finite else "workers and ranks do not repeat each other"
-            summary = f"{promise} {listed(self.compared)}"
+            summary = f"{promise} {enumeration(self.compared)}"
         else:
             summary = self.notes[0] if self.notes else "nothing to compare"
         faults = tuple(self.faults.values())
@@ -139,9 +139,7 @@ class WorkersCheck:
                 opened_samples += len(keys)
         # Otherwise something else than Python opens the others.
         if unopened and opened_samples >= len(alone.rows) > 0:
-            shards = (
-                f"{how_many(len(unopened), 'shard')} of {len(urls)} (such as {short(unopened[-1])})"
-            )
+            shards = f"{how_many(len(unopened), 'shard')} of {len(urls)} (such as {short_name(unopened[-1])})"
             reason = "right only if it holds them out on purpose, or reads them in a later epoch"
             self._add_fault(
                 "unread",
@@ -254,7 +252,7 @@ class WorkersCheck:
         """Compare how many items each rank gets."""
         items = [sum(map(len, run.epochs)) for run in shared.runs]
         if len(set(items)) > 1:
-            numbers = listed([f"{count:,}" for count in items])
+            numbers = enumeration([f"{count:,}" for count in items])
             reason = "the rank with more waits in its next collective operation, and the run hangs"
             self._add_fault("unequal", f"{shared.description} they get {numbers} items: {reason}")
 

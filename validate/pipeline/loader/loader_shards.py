@@ -107,7 +107,7 @@ def clone_urls(url: str, tars: SmallTars, largest_item: int) -> tuple[str, ...]:
     Raises:
         PipelineError: no sample of the shard can be copied.
     """
-    samples = tars.first_in(Shard.stored(url), _CLONED)
+    samples = tars.first_in(Shard.from_text(url), _CLONED)
     members = tars.members(samples[-1]) if samples else []
     if not members:
         raise PipelineError(f"no sample of {url} can be copied: leave this shard out")

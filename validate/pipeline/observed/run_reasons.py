@@ -6,7 +6,7 @@ Losses are listed by stage, error and line.
 from collections.abc import Iterator
 
 from wdsflow.text.shell import escape
-from wdsflow.text.words import duration, how_many, short
+from wdsflow.text.words import duration, how_many, short_name
 
 from ...verdicts.verdict import Outcome, Reason
 from ..meters.reported_stage import BLANK, COMBINED, ReportedStage
@@ -190,7 +190,7 @@ def _unread_or_dropped(observation: Observation, count: int) -> Reason:
         and observation.opened
         and 0 < count <= unopened_samples
     ):
-        shards = f"{how_many(len(unopened), 'shard')}, such as {short(unopened[0].url)}"
+        shards = f"{how_many(len(unopened), 'shard')}, such as {short_name(unopened[0].url)}"
         return Reason("unread", count, f"{share}: the pipeline never opens {shards}")
     if observation.run.read is not None:
         text = (
@@ -246,4 +246,4 @@ def _sample(key: str, shard: str) -> str:
     name = escape(key, _MOST_LETTERS)
     if not key.startswith("item"):
         name = f"sample {name}"
-    return f"{name} of {short(shard)}" if shard else name
+    return f"{name} of {short_name(shard)}" if shard else name

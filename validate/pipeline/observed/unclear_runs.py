@@ -2,7 +2,7 @@
 
 import os
 
-from wdsflow.text.words import how_many, short
+from wdsflow.text.words import how_many, short_name
 
 from ..meters.reported_stage import ReportedStage
 from .observation import Observation
@@ -43,7 +43,7 @@ def why_hidden(observation: Observation) -> str:
     other_shards = _other_shards(observation)
     if other_shards:
         samples = how_many(len(other_shards), "sample")
-        example = short(other_shards[0])
+        example = short_name(other_shards[0])
         return (
             f"{samples} came from shards that were not named, such as {example}: {_NAME_A_FUNCTION}"
         )

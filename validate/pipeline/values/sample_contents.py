@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.samples.grouping import group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -55,7 +55,7 @@ def contents_in(url: Shard, *, allow_pipe: bool) -> Iterator[SampleContent]:
     content: SampleContent = {}
     with suppress(SourceError, OSError), open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
-        for begins_sample, _, field, row in grouped(walk):
+        for begins_sample, _, field, row in group_members(walk):
             if begins_sample and content:
                 yield content
                 content = {}

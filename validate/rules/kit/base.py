@@ -12,7 +12,7 @@ from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
 from wdsflow.scan.shapes import Part, Shape
 from wdsflow.text.shell import command, escape, quote_path
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import enumeration, how_many
 
 from ...finding import Finding, Repair, Severity
 from ...verdicts.wording import short_title
@@ -99,7 +99,7 @@ class Context:
         """Return the titles of readers as text: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         named = set(names)
         readers = [reader for reader in self.readers if reader.name in named]
-        return listed([short_title(reader.title) for reader in readers])
+        return enumeration([short_title(reader.title) for reader in readers])
 
     def exception_text(self, names: Collection[str]) -> str:
         """Return the text that readers raise: "Ray Data ends with an exception"."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.typed import Typed, unused_path
-from wdsflow.shards.written_names import spelled
+from wdsflow.shards.written_names import pattern_of_shard
 from wdsflow.text.words import duration, how_many
 
 if TYPE_CHECKING:
@@ -47,21 +47,21 @@ class RunForecast:
         if not self._typed.given.get("dry_run"):
             yield "  Ctrl-C keeps finished shards, and the same command resumes"
         # The url of the shard has a password that must not be printed.
-        if so_far.first.hides:
+        if so_far.first.has_hidden_part:
             return
         out = unused_path(Path("trial")) if "out" in self._typed.given else None
         trial = self._typed.command_with(
-            urls=[spelled(so_far.first)], out=out, **dict.fromkeys(_RUN_OPTIONS)
+            urls=[pattern_of_shard(so_far.first)], out=out, **dict.fromkeys(_RUN_OPTIONS)
         )
         yield f"  to try one shard: {trial}"
 
     def _advice_on_single_shard(self, so_far: "RunSoFar") -> Iterator[str]:
         yield "  only whole shards are kept when it is interrupted, and this is a single one"
-        if so_far.first.hides:
+        if so_far.first.has_hidden_part:
             return
         smaller = unused_path(Path("smaller"))
         command = self._typed.other_command(
-            "reshard", spelled(so_far.first), out=smaller, shards=_PARTS
+            "reshard", pattern_of_shard(so_far.first), out=smaller, shards=_PARTS
         )
         yield f"  to make smaller ones first: {command}"
 

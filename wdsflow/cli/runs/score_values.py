@@ -41,7 +41,7 @@ def score_lines(
     if column.several:
         which = ""
         if column.kind == "number":
-            which = f"; the {'largest' if column.small else 'smallest'} counts"
+            which = f"; the {'largest' if column.keeps_small else 'smallest'} counts"
         yield f"  {how_many(column.several, 'sample')} with several values{which}"
     if column.kind != "number":
         yield from _value_counts(column)

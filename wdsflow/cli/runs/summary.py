@@ -50,7 +50,7 @@ def _refuse_unread(report: "RunReport", typed: Typed) -> NoReturn:
     reasons = report.reasons()
     lines: list[str] = []
     for urls, reason in reasons[:_REASONS]:
-        path = Shard.stored(urls[0]).path
+        path = Shard.from_text(urls[0]).path
         name = urls[0] if path is None else os.path.abspath(path)
         more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
         lines.append(f"{name}{more}: {reason}")
@@ -64,7 +64,7 @@ def _refuse_unread(report: "RunReport", typed: Typed) -> NoReturn:
 
 def _advice_on_first_failure(report: "RunReport", typed: Typed) -> Iterator[str]:
     first = report.failures[0]
-    path = Shard.stored(first.url).path
+    path = Shard.from_text(first.url).path
     is_unallowed_pipe = first.url.startswith("pipe:") and "allow_pipe" not in typed.given
     if first.kind == "ledger":
         yield from measure_again(typed, first.missing)

@@ -26,7 +26,7 @@ def threshold_lines(
 
     ``used_names``: names of output folders in earlier lines; those of the commands are added.
     """
-    urls = [Shard.stored(record.url) for record in scores.records]
+    urls = [Shard.from_text(record.url) for record in scores.records]
     if column.where is None:
         yield "  what a threshold keeps is not known: the run did not compute the score for all samples"
         yield f"  to compute it: {_measure_command(column, ledger, urls)}"
@@ -78,7 +78,7 @@ def _shares_by_threshold(column: "ScoreColumn") -> dict[float, list[float]]:
 def _tie_text(column: "ScoreColumn", shares: list[float]) -> str:
     """Return why no threshold comes nearer to one of the shares, if many samples have one value."""
     for share in shares:
-        tie = column.equals(share)
+        tie = column.frequent_value_at(share)
         if tie:
             value, samples = tie
             return f" (no number comes nearer: {samples:,} samples have the value {value:.6g})"
@@ -104,7 +104,7 @@ def _missing_shard(urls: list[Shard]) -> Iterator[str]:
 
 
 def _kept_text(column: "ScoreColumn", threshold: float) -> str:
-    kept = column.kept(threshold)
+    kept = column.count_kept(threshold)
     return f"{kept / column.samples:.1%} ({kept:,} of {column.samples:,})"
 
 

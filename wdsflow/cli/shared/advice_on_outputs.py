@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from wdsflow.records.working_folder import store_of
-from wdsflow.shards.written_names import spelled
+from wdsflow.shards.written_names import pattern_of_shard
 
 from .nearest_paths import existing
 from .output_files import is_misplaced, refuse_write
@@ -85,9 +85,9 @@ def without_unreadable(typed: Typed, unreadable: set[str], out: Path) -> str:
     if len(urls) <= _MOST_URLS:
         return typed.command_with(urls=urls, restart=True)
     # A list is a local file, with a name a line, and without passwords.
-    if store_of(out) or any("\n" in url or url.hides for url in urls):
+    if store_of(out) or any("\n" in url or url.has_hidden_part for url in urls):
         return ""
     listed = out / ".wdsflow" / "readable.txt"
-    lines = "".join(f"{spelled(url)}\n" for url in urls)
+    lines = "".join(f"{pattern_of_shard(url)}\n" for url in urls)
     listed.write_text(lines, encoding="utf-8", errors="surrogateescape")
     return typed.command_with(urls=[f"@{listed}"], restart=True)

@@ -37,7 +37,7 @@ def advise_on_no_shards(error: "NoShards", typed: Typed) -> Iterator[str]:
     run = _run_without_shards(error.pattern)
     if run is not None:
         yield f"{run.title} did not finish, or still runs: none of its shards are written"
-        command = run.from_here(run.words)
+        command = run.command_from_here(run.command_words)
         if command:
             yield f"to resume it: {command}"
         return
@@ -64,12 +64,12 @@ def warn_of_repeated_shard(urls: list[str]) -> None:
 
     Its samples are written twice.
     """
-    from wdsflow.shards.source.base import place_of
+    from wdsflow.shards.source.base import canonical_name
     from wdsflow.shards.urls import expand
 
     seen: set[str] = set()
     for url in expand(urls, allow_pipe=True).urls:
-        location = place_of(url)
+        location = canonical_name(url)
         if location in seen:
             print(
                 f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice",

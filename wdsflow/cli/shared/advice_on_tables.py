@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wdsflow.records.working_folder import remote_url
 from wdsflow.text.shell import escape
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from .refuse import refuse
 from .typed import Typed, unused_path
@@ -169,7 +169,7 @@ def refuse_empty_join(
     """
     lonely = [name for name in _OF_A_JOIN if name in typed.given]
     if lonely and "join" not in typed.given:
-        flags = listed("--" + name.replace("_", "-") for name in lonely)
+        flags = enumeration("--" + name.replace("_", "-") for name in lonely)
         without = typed.command_with(**dict.fromkeys(lonely))
         refuse(f"{flags}: name the table with --join", f"without a table: {without}")
     has_captions = captions is not None and captions.joined_columns

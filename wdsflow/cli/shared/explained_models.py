@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
+from wdsflow.filtering.deciding.stored_scores import stored_scores, with_ledger_options
 from wdsflow.filtering.model_precision import with_precision
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -13,7 +13,7 @@ from wdsflow.records.run_folder import Layout
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.urls import expand
-from wdsflow.shards.written_names import spelled
+from wdsflow.shards.written_names import pattern_of_shard
 from wdsflow.text.words import duration, how_many
 
 from .typed import Typed, unused_path
@@ -34,7 +34,7 @@ def model_lines(
     stored = frozenset[ScoreCall]()
     if ledger is not None:
         scored = Layout(local_folder(ledger))
-        recipe = as_scored(canonical_recipe(recipe), scored)
+        recipe = with_ledger_options(canonical_recipe(recipe), scored)
         stored = stored_scores(recipe, scored)
     costs = score_costs(with_precision(recipe, options).recipe, folders, stored)
     if not costs:
@@ -69,7 +69,7 @@ def _short(seconds: float) -> str:
 
 def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Iterator[str]:
     first = next(iter(expand(typed.given["urls"], allow_pipe=options.allow_pipe).urls))
-    if first.hides:
+    if first.has_hidden_part:
         return
     trial = unused_path(Path("trial"))
     kept = {
@@ -77,5 +77,5 @@ def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Ite
         for name in ("recipe", "caption", "image", "precision", "device", "image_memory")
     }
     yield "to measure them on one shard:"
-    yield f"  {typed.other_command('measure', spelled(first), out=trial, scores=','.join(scores), **kept)}"
+    yield f"  {typed.other_command('measure', pattern_of_shard(first), out=trial, scores=','.join(scores), **kept)}"
     yield f"then: {typed.command_with(out=trial)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.local_shards import deeper
+from wdsflow.shards.local_shards import recursive_glob
 from wdsflow.shards.shard import PIPE, Shard
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import local_path
@@ -78,7 +78,7 @@ def _nearest_in_folder(path: str) -> str:
     nearest_folder = _most_similar(missing, folders)
     if not deeper_parts and nearest_folder is None and shards and _holds_shards(folder):
         return folder
-    pattern_below = "" if missing_name else deeper(path)
+    pattern_below = "" if missing_name else recursive_glob(path)
     if pattern_below:
         return pattern_below
     if nearest_folder is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from wdsflow.shards.atomic import create, discard, naming, write_file
+from wdsflow.shards.atomic import create_temporary, discard_temporary, os_errors_named, write_file
 from wdsflow.text.shell import quote_path
 
 from .refuse import WRONG_USE, refuse
@@ -51,13 +51,13 @@ def check_output(path: Path | None, name: str, typed: Typed) -> None:
         )
     if not is_device(path):
         with _refused_if_unwritable(elsewhere):
-            discard(*create(path))
+            discard_temporary(*create_temporary(path))
 
 
 def write_output(path: Path, text: str) -> None:
     """Write a file atomically: if the run dies, the old file stays unchanged."""
     data = text.encode("utf-8", "backslashreplace")
-    with _refused_if_unwritable("free space there, or name another file"), naming(path):
+    with _refused_if_unwritable("free space there, or name another file"), os_errors_named(path):
         if is_device(path):
             path.write_bytes(data)
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.records.working_folder import working_folder
-from wdsflow.text.options import MODELS, argument, option, place, required
+from wdsflow.text.options import MODELS, argument, folder_or_url, option, required
 
 from .command_line import But
 from .output_url import shown_as
@@ -48,7 +48,7 @@ class NewShards(ShardArguments):
         "--output",
         "-o",
         metavar="OUT",
-        parse=place,
+        parse=folder_or_url,
     )
 
     @contextmanager
@@ -72,7 +72,7 @@ class ShardsAndOutput:
         "--output",
         "-o",
         metavar="OUT",
-        parse=place,
+        parse=folder_or_url,
     )
 
     def require_paths(self, example: str = "", *others: "Misuse") -> tuple[list[str], Path | str]:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from wdsflow.records.working_folder import remote_url
-from wdsflow.shards.atomic import create, discard
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.atomic import create_temporary, discard_temporary
+from wdsflow.shards.written_names import compact_patterns
 from wdsflow.text.shell import quote, quote_path
 
 # Characters of a suggested name.
@@ -102,7 +102,7 @@ class Typed:
         >>> Typed.spell_command("measure", "in/{0..3}.tar", out="scored", scores="min_side")
         "wdsflow measure 'in/{0..3}.tar' -o scored --scores min_side"
         """
-        words = ["wdsflow", command, *map(quote_path, compact(urls))]
+        words = ["wdsflow", command, *map(quote_path, compact_patterns(urls))]
         for name, value in options.items():
             if value is None:
                 continue
@@ -119,7 +119,7 @@ def _words(parameter: click.Parameter, value: Any) -> list[str]:
     """Return a parameter as it is typed."""
     values = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
     if parameter.param_type_name == "argument":
-        return [quote_path(url) for url in compact(values)]
+        return [quote_path(url) for url in compact_patterns(values)]
     flag = min(parameter.opts, key=len)
     if getattr(parameter, "is_flag", False):
         return [flag] if value else parameter.secondary_opts[:1]
@@ -165,7 +165,7 @@ def _can_be_made(path: Path) -> bool:
     parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     try:
         # os.access is wrong for root and for /proc.
-        discard(*create(parent / path.name))
+        discard_temporary(*create_temporary(parent / path.name))
     except OSError:
         return False
     return True

@@ -56,7 +56,7 @@ class BrokenScoreGuard:
                 self.open[call].add(row.number)
                 if len(self.open[call]) >= FIRST_SAMPLES:
                     raise BrokenScoreError(str(call), value, row.key)
-            elif samples.has(row, call):
+            elif samples.has_value(row, call):
                 del self.open[call]
 
 

@@ -20,7 +20,7 @@ from .broken_scores import FIRST_SAMPLES, BrokenRunError, BrokenScoreError, is_f
 from .compared_ledgers import ComparedLedgers
 from .compared_values import StoredValue, write_values
 from .plan import FilterPlan
-from .score_values import RAISED, guarded, is_builtin, plain_value
+from .score_values import RAISED, is_builtin, plain_value, result_or_unknown
 
 
 def compare_samples(
@@ -71,7 +71,7 @@ def _checked(
     any_valid = False
     try:
         for shard, sample, value in values:
-            plain = guarded(partial(plain_value, score, value), None)
+            plain = result_or_unknown(partial(plain_value, score, value), None)
             if not isinstance(plain, Unknown):
                 any_valid = True
                 yield shard, sample, plain

@@ -20,7 +20,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
 )
 from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.predicates.catalog import RankedNumber
-from wdsflow.filtering.predicates.gathered_data import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_same_data
 from wdsflow.records.run_folder import Layout
 from wdsflow.table_files.parquet_file import pattern_of
 from wdsflow.tables import Tables
@@ -75,20 +75,20 @@ class ComparedLedgers:
             path = self._scored.ledger(name)
             try:
                 tables.run(
-                    f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_metadata(path), path, call)}"
+                    f"CREATE OR REPLACE TABLE ledger AS {self._readable_samples_query(read_metadata(path), path, call)}"
                 )
             except duckdb.Error as error:
                 raise LedgerError(f"{path} cannot be read: {error}") from None
             if call in self._plan.compared_among_kept:
-                self._keep_members(tables, name, call)
+                self._delete_excluded(tables, name, call)
             # Samples without a number or data, for which a score is missing that was not computed.
             for sample, missing in tables.rows(
                 "SELECT sample, missing FROM ledger WHERE missing IS NOT NULL LIMIT 1"
             ):
-                raise _not_compared(path, call, sample, missing)
+                raise _not_compared_error(path, call, sample, missing)
             yield shard
 
-    def _keep_members(self, tables: Tables, name: str, call: ScoreCall) -> None:
+    def _delete_excluded(self, tables: Tables, name: str, call: ScoreCall) -> None:
         """Delete the samples of a shard that other terms exclude."""
         import numpy as np
 
@@ -97,7 +97,7 @@ class ComparedLedgers:
         tables.add("members", member=np.array(members, np.uint32))
         tables.run("DELETE FROM ledger WHERE sample NOT IN (SELECT member FROM members)")
 
-    def _selection(self, metadata: LedgerMetadata, path: Path, call: ScoreCall) -> str:
+    def _readable_samples_query(self, metadata: LedgerMetadata, path: Path, call: ScoreCall) -> str:
         """Return the query for the readable samples of a ledger: see ``compared_table``.
 
         ``missing`` is the score that is not computed for a sample, and NULL if it can be compared.
@@ -109,9 +109,9 @@ class ComparedLedgers:
         source = f"read_parquet({literal(pattern_of(path))}, hive_partitioning = false)"
         source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
         return (
-            _of_data(metadata, names, source, call)
+            _query_of_data(metadata, names, source, call)
             if number is None
-            else _of_number(metadata, names, source, number)
+            else _query_of_number(metadata, names, source, number)
         )
 
 
@@ -125,13 +125,17 @@ def kept_members(
     return [row.number for row in compared_rows(plan, samples, call)]
 
 
-def _of_data(metadata: LedgerMetadata, names: dict[str, str], source: str, call: ScoreCall) -> str:
+def _query_of_data(
+    metadata: LedgerMetadata, names: dict[str, str], source: str, call: ScoreCall
+) -> str:
     """Return the query for samples that are compared by gathered data."""
-    related = [other for other in calls_of(metadata) if other != call and gathers_like(call, other)]
+    related = [
+        other for other in calls_of(metadata) if other != call and gathers_same_data(call, other)
+    ]
     calls = [other for other in (call, *related) if str(other) in metadata["gathered"]]
     columns = [quoted_name(names[gathered_column(str(other))]) for other in calls]
     data = f"coalesce({', '.join(columns)}, NULL)" if columns else "NULL::BLOB"
-    failed = " OR ".join(_has_failed(other) for other in (call, *related))
+    failed = " OR ".join(_sql_is_failed(other) for other in (call, *related))
     missing = f"CASE WHEN {data} IS NULL THEN {literal(str(call))} END"
     return (
         f"SELECT sample, key, NULL::DOUBLE AS number, {data} AS data, {missing} AS missing FROM {source}"
@@ -139,7 +143,7 @@ def _of_data(metadata: LedgerMetadata, names: dict[str, str], source: str, call:
     )
 
 
-def _of_number(
+def _query_of_number(
     metadata: LedgerMetadata, names: dict[str, str], source: str, ranked: RankedNumber
 ) -> str:
     """Return the query for samples that are ranked by a number."""
@@ -157,9 +161,7 @@ def _of_number(
     )
     cases = []
     for call, column in columns.items():
-        is_computed = (
-            f"{quoted_name(column)} IS NOT NULL OR {_has_failed(call)} OR {_has_several(call)}"
-        )
+        is_computed = f"{quoted_name(column)} IS NOT NULL OR {_sql_is_failed(call)} OR {_sql_has_several_values(call)}"
         cases.append(f"WHEN NOT ({is_computed}) THEN {literal(str(call))}")
     missing = f"CASE WHEN {NUMBER} IS NULL THEN CASE {' '.join(cases)} END END"
     return (
@@ -168,17 +170,17 @@ def _of_number(
     )
 
 
-def _has_failed(call: ScoreCall) -> str:
+def _sql_is_failed(call: ScoreCall) -> str:
     """Return the SQL for whether a score could not be computed."""
     return f"coalesce(list_contains([failure.score FOR failure IN failed], {literal(str(call))}), false)"
 
 
-def _has_several(call: ScoreCall) -> str:
+def _sql_has_several_values(call: ScoreCall) -> str:
     """Return the SQL for whether a sample has several values of a score."""
     return f"coalesce(list_contains(json_keys(several), {literal(str(call))}), false)"
 
 
-def _not_compared(path: Path, call: ScoreCall, sample: int, missing: str) -> NotCompared:
+def _not_compared_error(path: Path, call: ScoreCall, sample: int, missing: str) -> NotCompared:
     if missing != str(call):
         return NotCompared(
             missing, f"{path} has no {missing} of sample {sample}, which is ranked by it"

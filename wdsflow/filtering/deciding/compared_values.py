@@ -14,7 +14,7 @@ from typing import TypeAlias
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
-from wdsflow.filtering.predicates.gathered_data import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_same_data
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.records.run_folder import Layout
@@ -24,8 +24,8 @@ from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 from .compared_rows import compared_rows
 from .plan import FilterPlan
-from .row_values import missing_value, no_result, numbers
-from .score_values import guarded, plain_value
+from .row_values import missing_value_reason, no_result_reason, numbers
+from .score_values import plain_value, result_or_unknown
 
 # A dict is an Unknown, with slug and detail.
 StoredValue: TypeAlias = Value | dict[str, str]
@@ -101,7 +101,7 @@ def _value(
     view = View(
         dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.image, captions=recipe.caption)
     )
-    return guarded(partial(plain_value, score, value), view)
+    return result_or_unknown(partial(plain_value, score, value), view)
 
 
 def forget_compared(plan: FilterPlan, samples: SampleTable) -> None:
@@ -111,14 +111,16 @@ def forget_compared(plan: FilterPlan, samples: SampleTable) -> None:
     Scores that compare the same data differently share it.
     """
     for call, ranked in plan.ranks.items():
-        samples.columns[call] = dict(_without_number(samples, ranked))
+        samples.columns[call] = dict(_samples_without_rank(samples, ranked))
     stored = [*samples.columns, *samples.gathered]
     for call in plan.gathered_calls:
-        related = [other for other in stored if other != call and gathers_like(call, other)]
-        _share_gathered(samples, call, related)
+        related = [other for other in stored if other != call and gathers_same_data(call, other)]
+        _copy_gathered(samples, call, related)
 
 
-def _without_number(samples: SampleTable, ranked: RankedNumber) -> Iterator[tuple[int, Unknown]]:
+def _samples_without_rank(
+    samples: SampleTable, ranked: RankedNumber
+) -> Iterator[tuple[int, Unknown]]:
     """Yield the samples that have no rank, because a value is missing in their number, and why."""
     rows = samples.readable
     _, missing = numbers(ranked.expression, samples, rows, largest=ranked.score.end == "bottom")
@@ -127,13 +129,15 @@ def _without_number(samples: SampleTable, ranked: RankedNumber) -> Iterator[tupl
         if not is_missing or any(row.number not in column for column in columns):
             continue
         causes = [
-            missing_value(column[row.number])
+            missing_value_reason(column[row.number])
             for column in columns
             if _is_missing(column[row.number])
         ]
         yield (
             row.number,
-            causes[0] if causes else no_result(str(ranked.expression), ranked.calls, samples, row),
+            causes[0]
+            if causes
+            else no_result_reason(str(ranked.expression), ranked.calls, samples, row),
         )
 
 
@@ -142,7 +146,7 @@ def _is_missing(value: Value | Unknown) -> bool:
     return not items or any(item is None or isinstance(item, Unknown) for item in items)
 
 
-def _share_gathered(samples: SampleTable, call: ScoreCall, related: Sequence[ScoreCall]) -> None:
+def _copy_gathered(samples: SampleTable, call: ScoreCall, related: Sequence[ScoreCall]) -> None:
     """Give a score the data that was gathered for related scores.
 
     Of its column, only the failures are kept.

@@ -19,7 +19,7 @@ from wdsflow.expressions.steps import ScoreStep
 from wdsflow.filtering.ledger.sample_table import Judgement, LedgerRow, SampleTable
 
 from .plan import FilterPlan
-from .row_values import evaluate, reason
+from .row_values import evaluate, unknown_result_reason
 
 # Computes a score of some samples, and sets their values in its column; those that it leaves out
 # are computed later.
@@ -132,7 +132,7 @@ class Decider:
         for index, row in enumerate(unknown):
             term = self.terms[decisions.term[index]]
             row.judgement = Judgement(
-                None, term, reason(self.evaluator, samples, decisions, index, row)
+                None, term, unknown_result_reason(self.evaluator, samples, decisions, index, row)
             )
 
     def _judge(self, rows: Sequence[LedgerRow], decisions: Decisions) -> None:

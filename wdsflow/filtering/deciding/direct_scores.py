@@ -12,7 +12,7 @@ from wdsflow.stages.scores.base import DatasetScore, TextScore
 from wdsflow.stages.scores.model.returned_values import described
 
 from .plan import FilterPlan
-from .score_values import failure_of, guarded, plain_method
+from .score_values import failure_of, plain_method, result_or_unknown
 
 
 class ViewedSample(NamedTuple):
@@ -60,7 +60,7 @@ class DirectScores:
         for row, view in samples:
             if row.number not in column:
                 self._mark.set_sample(row.number)
-                column[row.number] = guarded(method, view)
+                column[row.number] = result_or_unknown(method, view)
             if is_last_by_pixels:
                 view.release_pictures()
 
@@ -78,12 +78,12 @@ class DirectScores:
         for call in calls:
             self.compute(call, [sample])
         for call in plan.gathered_calls:
-            if call in plan.model_calls or self._table.has(row, call):
+            if call in plan.model_calls or self._table.has_value(row, call):
                 continue
             if not (is_excluded and call in plan.compared_among_kept):
                 self._gather(sample, call)
         if plan.lacks_digest(row):
-            digests = guarded(_digests, view)
+            digests = result_or_unknown(_digests, view)
             row.digest = None if isinstance(digests, Unknown) else digests
 
     def _gather(self, sample: ViewedSample, call: ScoreCall) -> None:
@@ -91,7 +91,7 @@ class DirectScores:
         row, view = sample
         score = self._plan.scores[call]
         assert isinstance(score, DatasetScore)
-        data = guarded(score.gather, view)
+        data = result_or_unknown(score.gather, view)
         if isinstance(data, bytes):
             self._table.gathered[call][row.number] = data
         elif isinstance(data, Unknown):

@@ -32,7 +32,7 @@ from wdsflow.records.run_folder import (
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .plan import plan_of
-from .row_values import missing_value, numbers
+from .row_values import missing_value_reason, numbers
 from .sample_outcomes import set_outcomes
 from .score_column import ScoreColumn
 
@@ -65,7 +65,7 @@ class LedgerScores:
         self._decided = bool(self._recipe.get("where"))
         self.calls = calls_of(read_metadata(self._path(self.records[0])))
 
-    def named(self, text: str) -> list[ScoreCall]:
+    def find_scores(self, text: str) -> list[ScoreCall]:
         """Return the scores of a name, or one with settings. Raises MissingScore."""
         try:
             canonical = str(parse_score(text, all_scores()))
@@ -88,9 +88,9 @@ class LedgerScores:
         parts = [_read(column, self._path(record)) for record in self.records]
         if column.kind == "number":
             column.numbers = column.eligible = _sorted(parts)
-            column.where = self._predicate(column)
+            column.where = self._other_terms(column)
             if column.where:
-                column.twins.clear()
+                column.shards_with_repeated_keys.clear()
                 column.eligible = _sorted(
                     [_eligible(column, self._path(record)) for record in self.records]
                 )
@@ -99,7 +99,7 @@ class LedgerScores:
     def _path(self, record: ShardRecord) -> Path:
         return self._layout.ledger(record.name)
 
-    def _predicate(self, column: ScoreColumn) -> str | None:
+    def _other_terms(self, column: ScoreColumn) -> str | None:
         """Return the terms that a predicate needs in addition to a threshold.
 
         "" if no values are missing. None if no terms of the run help.
@@ -123,13 +123,13 @@ class LedgerScores:
         for predicate in (others, where):
             if not predicate or plan_of(_recipe(predicate)).compared_among_kept:
                 continue
-            if self._decides(predicate, column):
+            if self._all_kept_have_score(predicate, column):
                 return predicate
         return None
 
-    def _decides(self, where: str, column: ScoreColumn) -> bool:
+    def _all_kept_have_score(self, where: str, column: ScoreColumn) -> bool:
         """Return whether all samples that a predicate keeps have the score."""
-        tried = ScoreColumn(column.call, column.kind, column.small, where=where)
+        tried = ScoreColumn(column.call, column.kind, column.keeps_small, where=where)
         try:
             for record in self.records:
                 _eligible(tried, self._path(record))
@@ -165,11 +165,11 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
         if value is NOT_COMPUTED:
             column.missing += 1
         elif isinstance(value, Unknown) or is_missing_number:
-            column.failed[missing_value(value).slug] += 1
+            column.failed[missing_value_reason(value).slug] += 1
         elif column.kind != "number":
             _count(column, value if isinstance(value, list) else [value])
     if column.kind == "number":
-        _add_twins(column, [row.key for row in samples.rows], score_numbers)
+        _add_repeated_keys(column, [row.key for row in samples.rows], score_numbers)
     return score_numbers
 
 
@@ -180,7 +180,7 @@ def _numbers(column: ScoreColumn, samples: SampleTable) -> "Numbers":
     # The catalog may not have the score here.
     term = Term(str(column.call), ScoreValue(column.call, "number"))
     expression = Expression(term.text, (term,), {})
-    values, missing = numbers(expression, samples, samples.rows, largest=column.small)
+    values, missing = numbers(expression, samples, samples.rows, largest=column.keeps_small)
     return np.where(missing, np.nan, values)
 
 
@@ -215,14 +215,14 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
                 str(column.call),
                 f"{column.call} was not computed for sample {row.number} of {path}",
             )
-    _add_twins(column, [row.key for row in samples.rows], eligible)
+    _add_repeated_keys(column, [row.key for row in samples.rows], eligible)
     return eligible
 
 
-def _add_twins(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> None:
+def _add_repeated_keys(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> None:
     """Add the keys and numbers of a shard if a key occurs more than once in it."""
     if len(set(keys)) < len(keys):
-        column.twins.append((keys, numbers))
+        column.shards_with_repeated_keys.append((keys, numbers))
 
 
 def _sorted(parts: "list[Numbers]") -> "Numbers":

@@ -14,25 +14,25 @@ from typing import NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
+    check_same_shard,
     no_ledgers,
     read_metadata,
-    same_shard,
 )
 from wdsflow.filtering.ledger.read_ledger import read_scored
-from wdsflow.filtering.ledger.sample_table import LedgerRow, part_twins
+from wdsflow.filtering.ledger.sample_table import LedgerRow, quarantine_same_key_neighbours
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
+from wdsflow.shards.source.base import Range, SourceError, canonical_name, local_folder
 
 from .compare_samples import compare_samples
 from .compared_values import add_compared
 from .plan import plan_of
 from .sample_outcomes import set_outcomes
-from .stored_scores import as_scored, check_scores
+from .stored_scores import check_scores, with_ledger_options
 
 
 class StagedLedger(LedgerError):
@@ -112,13 +112,13 @@ class ShardLedger:
             add_compared(plan, samples, self.resolved, self.name)
         # As ``filter`` decides.
         set_outcomes(plan, samples)
-        part_twins(samples.rows)
+        quarantine_same_key_neighbours(samples.rows)
         return samples.rows, record.headers
 
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
         path = self.scored.ledger(self.name)
-        same_shard(read_metadata(path), self._record(), path)
+        check_same_shard(read_metadata(path), self._record(), path)
 
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
@@ -140,12 +140,14 @@ class LedgerSubset:
     def __init__(self, folder: str | os.PathLike[str], recipe: Recipe) -> None:
         self.folder = local_folder(folder)
         self._scored = scored = Layout(self.folder)
-        self.recipe = as_scored(canonical_recipe(recipe), scored)
+        self.recipe = with_ledger_options(canonical_recipe(recipe), scored)
         self._records = records_in_order(scored)
         if not self._records:
             raise no_ledgers(scored.folder)
         check_scores(plan_of(self.recipe), scored, [record.name for record in self._records])
-        self._by_location = {place_of(Shard.stored(record.url)): record for record in self._records}
+        self._by_location = {
+            canonical_name(Shard.from_text(record.url)): record for record in self._records
+        }
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
             self._by_name.setdefault(output_names([record.url])[0], []).append(record)
@@ -233,7 +235,7 @@ class LedgerSubset:
 
         Raises UnknownShard.
         """
-        record = self._by_location.get(place_of(url))
+        record = self._by_location.get(canonical_name(url))
         if record is not None:
             return record
         candidates: list[ShardRecord] = []

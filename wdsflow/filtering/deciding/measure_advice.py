@@ -10,13 +10,13 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.joining.recorded_join import join_flags, recorded_join
 from wdsflow.records.run_folder import Layout, recorded_run, records_in_order
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import place_of
+from wdsflow.shards.source.base import canonical_name
 from wdsflow.shards.urls import expand
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.written_names import compact_patterns
 from wdsflow.text.shell import quote, quote_path
 
 from .plan import plan_of
-from .stored_scores import as_scored, missing_calls, stored_columns
+from .stored_scores import missing_calls, stored_columns, with_ledger_options
 
 
 def measure_command(
@@ -39,7 +39,7 @@ def measure_command(
         scores = needed_scores(recipe)
         out = _unused(folder)
         run_file = Layout(folder).run_file
-    words = ["wdsflow measure", *map(quote_path, compact(list(urls)))]
+    words = ["wdsflow measure", *map(quote_path, compact_patterns(list(urls)))]
     words += ["-o", quote_path(str(out)), "--scores", quote(scores)]
     if run_file is not None and run_file.is_file():
         words += ["--recipe", quote_path(str(run_file))]
@@ -66,14 +66,14 @@ def scores_to_add(
     recorded = run.get("urls")
     if run.get("kind") != "measure" or not isinstance(recorded, list):
         return None
-    measured = list(map(Shard.stored, recorded))
+    measured = list(map(Shard.from_text, recorded))
     if any(shard.is_pipe for shard in measured):
         return None
     shards = expand(urls, allow_pipe=True).urls
-    if not set(map(place_of, shards)) <= set(map(place_of, measured)):
+    if not set(map(canonical_name, shards)) <= set(map(canonical_name, measured)):
         return None
     try:
-        plan = plan_of(as_scored(recipe, layout))
+        plan = plan_of(with_ledger_options(recipe, layout))
     except LedgerError:
         return None
     names = [record.name for record in records_in_order(layout)]

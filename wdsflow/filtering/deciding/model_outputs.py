@@ -26,7 +26,7 @@ from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
 from .direct_scores import ViewedSample
 from .plan import FilterPlan
-from .score_values import guarded, plain_value, without_addresses
+from .score_values import plain_value, result_or_unknown, without_addresses
 
 _MOST_SAMPLES = 512
 # On a CPU; a score that returns values of a wrong shape is not noticed with one.
@@ -119,7 +119,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             if call in open_sample.requests:
                 continue
             score = self._model_score(call)
-            requests = guarded(partial(self._request, open_sample, score), sample.view)
+            requests = result_or_unknown(partial(self._request, open_sample, score), sample.view)
             if isinstance(requests, Unknown):
                 self._table.columns[call][number] = requests
                 could_request = False
@@ -159,7 +159,9 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             row, view = open_sample.sample
             for call, requests in [*open_sample.requests.items()]:
                 score = self._model_score(call)
-                is_complete = guarded(partial(self._all_available, open_sample, requests), view)
+                is_complete = result_or_unknown(
+                    partial(self._all_available, open_sample, requests), view
+                )
                 if isinstance(is_complete, Unknown):
                     self._table.columns[call][row.number] = is_complete
                 elif is_complete:
@@ -180,7 +182,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
                 outputs = self._models.map(model, [window.items.pop(key) for key in keys])
             except PoisonedError as error:
                 raise EnvironmentMismatchError(
-                    f"{model.called()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
+                    f"{model.display_name()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
                     " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None
             for (number, key), output in zip(keys, outputs, strict=True):
@@ -250,13 +252,13 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             column[row.number] = _failed(failure)
             return
         if isinstance(score, ModelDatasetScore):
-            record = guarded(partial(_record, score, outputs), view)
+            record = result_or_unknown(partial(_record, score, outputs), view)
             if isinstance(record, Unknown):
                 column[row.number] = record
             else:
                 self._table.gathered[call][row.number] = record
         else:
-            column[row.number] = guarded(partial(_value, score, outputs), view)
+            column[row.number] = result_or_unknown(partial(_value, score, outputs), view)
         if self._embeddings is not None:
             self._embeddings.keep(row, score, requests, outputs)
 

@@ -29,9 +29,9 @@ class _Reasons:
     def add(self, reason: str, row: LedgerRow, detail: str) -> None:
         """Count a sample, which is the example if it is the first."""
         if self.is_new(reason):
-            self.keep(reason, row, detail)
+            self.keep_example(reason, row, detail)
 
-    def keep(self, reason: str, row: LedgerRow, detail: str) -> None:
+    def keep_example(self, reason: str, row: LedgerRow, detail: str) -> None:
         """Keep a sample as the example of a reason."""
         self.examples[reason] = in_utf8(row.key)[:_LONGEST], in_utf8(detail)[:_LONGEST]
 
@@ -54,12 +54,12 @@ def count_outcomes(samples: SampleTable, record: ShardRecord, terms: Sequence[Te
             term = row.term or ""
             # The values are looked up for examples alone.
             if dropped.is_new(term):
-                dropped.keep(term, row, row.detail or _values(samples, row, term, terms))
+                dropped.keep_example(term, row, row.detail or _values(samples, row, term, terms))
         else:
             quarantined.add(row.error or "", row, row.detail or "")
     record.samples = len(samples.rows)
     record.kept += len(kept_keys)
-    record.uncounted = uncounted(kept_keys)
+    record.uncounted = count_uncounted(kept_keys)
     if resized:
         record.resized = {
             "images": len(resized),
@@ -88,7 +88,7 @@ def _failures(samples: SampleTable) -> _Reasons:
     return failed
 
 
-def uncounted(keys: Iterable[str]) -> int:
+def count_uncounted(keys: Iterable[str]) -> int:
     """Return how many samples readers do not count, because their key is a duplicate."""
     unique = set[str]()
     duplicates = 0

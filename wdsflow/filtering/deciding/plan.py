@@ -11,7 +11,7 @@ from wdsflow.expressions.steps import ScoreStep, steps_of, terms_by_cost
 from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.predicates.sample_facts import RankPercent, score_of
-from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
+from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical_json, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score, versions_of
@@ -128,7 +128,7 @@ class FilterPlan:
     @cached_property
     def score_identities(self) -> object:
         """The identities of the scores, as JSON."""
-        return json.loads(canonical(self.identities()["scores"]))
+        return json.loads(canonical_json(self.identities()["scores"]))
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -175,7 +175,7 @@ class FilterPlan:
         return decides_by_pixels and self.last_pixel_call is None
 
     @property
-    def computes_more(self) -> bool:
+    def computes_extra_scores(self) -> bool:
         """Whether more is computed than the predicate needs."""
         is_requested = self.requested_calls or self.ranked_calls or self.gathered_calls
         return bool(is_requested) or self.recipe.hash_images
@@ -226,7 +226,7 @@ class FilterPlan:
             if not (is_excluded and call in self.compared_among_kept):
                 calls.append(call)
         by_model = [call for call in dict.fromkeys(calls) if call in self.model_calls]
-        return [call for call in by_model if not table.has(row, call)]
+        return [call for call in by_model if not table.has_value(row, call)]
 
     def lacks_values(self, table: SampleTable, row: LedgerRow) -> bool:
         """Return whether values of a sample have to be computed.

@@ -136,10 +136,10 @@ def _result(
     for call in evaluator.expression.scores:
         if decisions.missing[call][number] and row.number not in samples.columns[call]:
             return None
-    return reason(evaluator, samples, decisions, number, row)
+    return unknown_result_reason(evaluator, samples, decisions, number, row)
 
 
-def reason(
+def unknown_result_reason(
     evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: LedgerRow
 ) -> Unknown:
     """Return why the result of an expression is unknown.
@@ -149,11 +149,11 @@ def reason(
     term = evaluator.terms[decisions.term[number]]
     for call in term.scores:
         if decisions.missing[call][number]:
-            return missing_value(samples.columns[call].get(row.number))
-    return no_result(str(term), term.scores, samples, row)
+            return missing_value_reason(samples.columns[call].get(row.number))
+    return no_result_reason(str(term), term.scores, samples, row)
 
 
-def no_result(
+def no_result_reason(
     text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: LedgerRow
 ) -> Unknown:
     """Return why an expression has no result although it has all its values."""
@@ -167,7 +167,7 @@ def no_result(
     return Unknown(NO_RESULT, f"{text} has no result: a division by zero, or a number too large")
 
 
-def missing_value(value: Value | Unknown) -> Unknown:
+def missing_value_reason(value: Value | Unknown) -> Unknown:
     """Return why a value counts as missing."""
     if isinstance(value, Unknown):
         return value

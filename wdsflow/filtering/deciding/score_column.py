@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
-from wdsflow.filtering.ledger.sample_table import LedgerRow, part_twins
+from wdsflow.filtering.ledger.sample_table import LedgerRow, quarantine_same_key_neighbours
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
@@ -32,7 +32,7 @@ class ScoreColumn:
     Attributes:
         call: the score.
         kind: "number", "boolean" or "text".
-        small: whether a threshold keeps the smaller numbers.
+        keeps_small: whether a threshold keeps the smaller numbers.
         samples: all samples of the shards.
         unreadable: samples that could not be read, or that a stage dropped: no predicate keeps
             them.
@@ -43,14 +43,15 @@ class ScoreColumn:
             if the ledgers do not determine the effect of a threshold.
         numbers: the values, sorted; only for numbers.
         eligible: the values, sorted, of the samples that ``where`` keeps.
-        twins: keys and values of the shards in which a key occurs more than once.
+        shards_with_repeated_keys: keys and values of the shards in which a key occurs more than
+            once.
         counts: how often each value occurs; only for truth values and texts, None if there are more
             than 10,000.
     """
 
     call: ScoreCall
     kind: str
-    small: bool = False
+    keeps_small: bool = False
     samples: int = 0
     unreadable: int = 0
     missing: int = 0
@@ -60,28 +61,34 @@ class ScoreColumn:
     numbers: "Numbers | None" = None
     counts: Counter[Constant] | None = field(default_factory=Counter)
     eligible: "Numbers | None" = None
-    twins: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
+    shards_with_repeated_keys: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
 
     @property
     def computed(self) -> int:
         """The number of samples with a value."""
         return self.samples - self.unreadable - self.missing - self.failed.total()
 
-    def kept(self, bound: float) -> int:
+    def count_kept(self, bound: float) -> int:
         """Return how many samples ``wdsflow filter --ledger`` keeps with ``predicate(bound)``."""
         import numpy as np
 
         assert self.eligible is not None
-        if self.small:
+        if self.keeps_small:
             kept = int(np.searchsorted(self.eligible, bound, "left"))
-            return kept - sum(_parted_twins(keys, values < bound) for keys, values in self.twins)
+            return kept - sum(
+                _count_same_key_neighbours(keys, values < bound)
+                for keys, values in self.shards_with_repeated_keys
+            )
         kept = len(self.eligible) - int(np.searchsorted(self.eligible, bound, "right"))
-        return kept - sum(_parted_twins(keys, values > bound) for keys, values in self.twins)
+        return kept - sum(
+            _count_same_key_neighbours(keys, values > bound)
+            for keys, values in self.shards_with_repeated_keys
+        )
 
     @property
     def comparison(self) -> str:
         """The operator between the score and a threshold."""
-        return "<" if self.small else ">"
+        return "<" if self.keeps_small else ">"
 
     def predicate(self, bound: float) -> str:
         """Return the predicate that keeps the values on the good side of a number."""
@@ -92,14 +99,16 @@ class ScoreColumn:
 
     def round_thresholds(self) -> list[float]:
         """Return round numbers near the deciles, without those that keep nothing."""
-        nearest = roundest_after if self.small else roundest
+        nearest = roundest_after if self.keeps_small else roundest
         thresholds: dict[float, None] = {}
         for share in range(10, 100, 10):
             low = self.quantile((share - 5) / 100)
             high = self.quantile((share + 5) / 100)
             if low < high:
                 thresholds[nearest(low, high)] = None
-        return [number for number in thresholds if math.isfinite(number) and self.kept(number)]
+        return [
+            number for number in thresholds if math.isfinite(number) and self.count_kept(number)
+        ]
 
     def threshold_for(self, share: float) -> float | None:
         """Return the number of fewest digits that keeps about this share of all samples.
@@ -112,12 +121,12 @@ class ScoreColumn:
         exact, left, right = self._equal_range(share)
         borders = [index for index in (left, right) if 0 < index < len(values)]
         border = min(borders, key=lambda index: abs(index - exact))
-        nearest = roundest_after if self.small else roundest
+        nearest = roundest_after if self.keeps_small else roundest
         threshold = nearest(float(values[border - 1]), float(values[border]))
         # A predicate cannot express infinity.
         return threshold if math.isfinite(threshold) else None
 
-    def equals(self, share: float) -> tuple[float, int] | None:
+    def frequent_value_at(self, share: float) -> tuple[float, int] | None:
         """Return the frequent value that keeps thresholds away from a share, and its count.
 
         The share is one of all samples. The count is the number of samples with the value.
@@ -142,7 +151,7 @@ class ScoreColumn:
         assert values is not None
         exact = len(values) - share * self.samples
         index = min(max(round(exact), 0), len(values) - 1)
-        if self.small:
+        if self.keeps_small:
             exact = share * self.samples
             index = len(values) - 1 - index
         left = int(np.searchsorted(values, values[index], "left"))
@@ -157,11 +166,11 @@ class ScoreColumn:
         return float(np.quantile(self.numbers, share, method="inverted_cdf"))
 
 
-def _parted_twins(keys: Sequence[str], kept: "Flags") -> int:
+def _count_same_key_neighbours(keys: Sequence[str], kept: "Flags") -> int:
     """Return how many kept samples are quarantined because they follow one of the same key.
 
     All samples between the two are dropped.
     """
     rows = [LedgerRow(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
-    part_twins(rows)
+    quarantine_same_key_neighbours(rows)
     return sum(row.outcome != "kept" for row in rows)

@@ -19,7 +19,7 @@ from wdsflow.stages.scores.base import (
     ScoreError,
     Subject,
     TextScore,
-    bare,
+    single_or_list,
 )
 from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.model.model_score import ModelScore
@@ -49,7 +49,7 @@ _COUNTED: dict[Subject, tuple[Subject, ...]] = {
 }
 
 
-def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
+def result_or_unknown(compute: Callable[[V], R], view: V) -> R | Unknown:
     """Return the result of ``compute``, or Unknown if it fails.
 
     A bad sample must not fail its shard. Raises OSError.
@@ -121,7 +121,7 @@ def plain_value(score: Score, value: object, view: View | None) -> Value:
     if counts and len(rows) not in counts:
         expected = " or ".join(map(str, sorted(counts)))
         raise TypeError(f"{method} returned {described(value)}: the sample needs {expected}")
-    return bare([_plain_scalar(score, row, method) for row in rows])
+    return single_or_list([_plain_scalar(score, row, method) for row in rows])
 
 
 def is_builtin(score: Score) -> bool:

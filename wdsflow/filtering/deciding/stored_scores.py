@@ -15,7 +15,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     no_ledgers,
     read_metadata,
 )
-from wdsflow.filtering.predicates.gathered_data import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_same_data
 from wdsflow.filtering.predicates.ledger_columns import with_columns
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_stages import read_stages
@@ -28,7 +28,7 @@ from .plan import FilterPlan, plan_of
 _OF_SCORES = ("image", "caption", "image_memory", "precision")
 
 
-def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
+def with_ledger_options(recipe: Recipe, scored: Layout) -> Recipe:
     """Return the recipe with the stages, fields and precision of the scores, and their full names.
 
     Raises LedgerError; ExpressionError if the name of a score matches several columns.
@@ -91,7 +91,7 @@ def missing_calls(plan: FilterPlan, columns: Collection[ScoreCall]) -> list[Scor
     for call in plan.scores:
         if call in columns or call in plan.ranks:
             continue
-        if not any(gathers_like(call, other) for other in columns):
+        if not any(gathers_same_data(call, other) for other in columns):
             missing.append(call)
     return missing
 
@@ -127,7 +127,7 @@ def is_complete(scored: Layout, recipe: Recipe) -> bool:
 def stored_scores(recipe: Recipe, scored: Layout) -> frozenset[ScoreCall]:
     """Return the scores that a run takes from ledgers.
 
-    ``recipe`` is what ``as_scored`` returned.
+    ``recipe`` is what ``with_ledger_options`` returned.
     """
     plan = plan_of(recipe)
     names = [record.name for record in records_in_order(scored)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from wdsflow.filtering.ledger.ledger_metadata import GROUP, LedgerError, read_metadata
 from wdsflow.records.run_folder import Layout, ShardRecord
-from wdsflow.shards.atomic import write_file, writing
+from wdsflow.shards.atomic import atomic_file, write_file
 from wdsflow.table_files.parquet_file import ParquetFile, as_list
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
     kind = embedding_kind(path)
     column, size = embedding_column(layout, records, str(kind))
     keys: list[str] = []
-    with writing(path) as file:
+    with atomic_file(path) as file:
         with os.fdopen(os.dup(file), "wb") as stream:
             _npy_header(stream, 0, size)
             for group, values in kept_vectors(layout, records, column):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from wdsflow.records.run_folder import Layout, ShardRecord
-from wdsflow.shards.atomic import create, discard, remove_stale
+from wdsflow.shards.atomic import create_temporary, discard_temporary, remove_stale_files
 
 from .embedding_matrix import embedding_kind, write_embeddings
 from .img2dataset_table import write_table
@@ -33,7 +33,7 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
         raise ValueError(f"the folder {path.absolute().parent} does not exist")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file for the list")
-    discard(*create(path))
+    discard_temporary(*create_temporary(path))
     return write_embeddings if embedding_kind(path) else writers[path.suffix]
 
 
@@ -48,5 +48,5 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     ValueError if samples lack a required value, OSError if the disk fails.
     """
     write = check_export(path)
-    remove_stale(path.absolute().parent)
+    remove_stale_files(path.absolute().parent)
     return write(layout, records, path)

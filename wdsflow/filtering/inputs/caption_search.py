@@ -49,7 +49,9 @@ class NoCaptions(ValueError):
     ) -> None:
         searched = f"{scope.samples:,} samples in {how_many(scope.shards, 'shard')}"
         listed = ", ".join(names) or "no field"
-        super().__init__(f"{scope.none} has a caption in {fields}: {searched} have {listed}")
+        super().__init__(
+            f"{scope.nothing_found_subject} has a caption in {fields}: {searched} have {listed}"
+        )
         self.fields = fields
         self.nearest = nearest
 
@@ -93,7 +95,7 @@ class _Survey:
         self._names = [name for name in CAPTION_NAMES if name not in _NOT_TEXT]
         # Member -> number of samples in which it holds text.
         self._texts: Counter[str] = Counter()
-        self._json = {member: ShardEvidence(Shard.stored(member)) for member in _JSON}
+        self._json = {member: ShardEvidence(Shard.from_text(member)) for member in _JSON}
         self._samples = 0
 
     def add(self, view: ShardView) -> None:
@@ -140,7 +142,7 @@ class _Survey:
         for member, evidence in self._json.items():
             with_texts = {name: key for name, key in evidence.json_keys.items() if key.strings}
             keys = {name: key for name, key in with_texts.items() if not {"|", ";"} & {*name}}
-            name = _first_near(names, keys)
+            name = _nearest_key(names, keys)
             if not name:
                 best = caption_name([evidence])
                 name = best[0] if best is not None else ""
@@ -149,7 +151,7 @@ class _Survey:
                 return
 
 
-def _first_near(names: Sequence[str], keys: Collection[str]) -> str:
+def _nearest_key(names: Sequence[str], keys: Collection[str]) -> str:
     """Return the key that is, or is nearest to, the first name that has one; "" if none has."""
     for name in names:
         key = name if name in keys else nearest(name, keys)

@@ -10,7 +10,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.predicates.sample_facts import InJson
-from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_json, recipe_to_record
 from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.base import Score, ScoreError
@@ -56,7 +56,7 @@ def with_captions(
             chosen = captions.fields if captions else CAPTIONS
         recipe = replace(recipe, caption=str(chosen))
         line = f"--caption auto: {captions or recipe.caption}"
-    is_resumed = earlier and canonical(recorded(recipe)) == canonical(earlier)
+    is_resumed = earlier and canonical_json(recipe_to_record(recipe)) == canonical_json(earlier)
     if not is_resumed:
         check_inputs(urls, recipe, plan_of(recipe).scores, allow_pipe=allow_pipe, join=join)
     return recipe, line
@@ -117,7 +117,7 @@ def _check(
             for view in islice(views, most):
                 samples += 1
                 names.update(view.fields)
-                missing = [source for source in missing if not _has(view, source)]
+                missing = [source for source in missing if not _has_input(view, source)]
                 if not missing:
                     return
             is_all = is_all and next(views, None) is None
@@ -162,7 +162,7 @@ def _may_be_missing(plan: FilterPlan) -> frozenset[ScoreCall]:
     return plan.expression.may_be_missing if plan.expression is not None else frozenset()
 
 
-def _has(view: ShardView, source: str | InJson) -> bool:
+def _has_input(view: ShardView, source: str | InJson) -> bool:
     """Return whether a sample has a caption in some fields, readable or not, or a value in json."""
     try:
         if isinstance(source, InJson):

@@ -16,7 +16,7 @@ from wdsflow.filtering.samples.views import Views
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.short_look import some_of
+from wdsflow.shards.short_look import spread_selection
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
@@ -33,14 +33,14 @@ class SearchScope(NamedTuple):
     is_all: bool
 
     @property
-    def none(self) -> str:
+    def nothing_found_subject(self) -> str:
         """The subject of a message about a search without result."""
         return "no sample" if self.is_all else "none of the checked samples"
 
 
 def spread_shards(urls: Sequence[Shard]) -> list[Shard]:
     """Return shards to check: first, last, middle, then the others in order."""
-    some = some_of(urls)
+    some = spread_selection(urls)
     order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
     return [some[number] for number in order]
 
@@ -80,5 +80,8 @@ def _opened(url: Shard, join: JoinedSamples | None, *, allow_pipe: bool) -> Iter
             yield source
         return
     # The samples are listed before the first is read.
-    with scratch("join") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (stored, _):
-        yield join.view(stored, url)
+    with (
+        scratch("join") as folder,
+        seekable(url, folder, allow_pipe=allow_pipe) as (stored, _),
+    ):
+        yield join.joined_view(stored, url)

@@ -68,7 +68,7 @@ class NoJsonValue(ValueError):
         searched = f"{how_many(scope.samples, 'sample')} in {how_many(scope.shards, 'shard')}"
         other = f"; {rejected}" if rejected else ""
         super().__init__(
-            f"{scope.none} has a {_KIND[score.name]} {score.path!r} in its {score.field}: {searched}{other}"
+            f"{scope.nothing_found_subject} has a {_KIND[score.name]} {score.path!r} in its {score.field}: {searched}{other}"
         )
         self.score = score
         self.nearest = nearest

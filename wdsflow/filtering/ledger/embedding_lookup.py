@@ -75,7 +75,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         """
         if self.spool is None or not isinstance(score, ClipScore):
             return
-        for embedded in score.embedded():
+        for embedded in score.embedding_specs():
             embeddings = []
             for request, output in zip(requests, outputs, strict=True):
                 if request.model == embedded.model:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.recipe.recipe import canonical
+from wdsflow.filtering.recipe.recipe import canonical_json
 from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.model.clip.clip_score import ClipScore, Embedded
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore, EmbeddingSpec
 from wdsflow.table_files.parquet_columns import (
     Column,
     text_column,
@@ -34,36 +34,36 @@ class EmbeddingColumn(NamedTuple):
     # Like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``.
     name: str
     more: str
-    embedded: Embedded
+    spec: EmbeddingSpec
     # Numbers of an embedding.
     size: int
 
     def metadata(self) -> EmbeddingMetadata:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
-        model = self.embedded.model
+        model = self.spec.model
         metadata: dict[str, object] = {
             "column": self.name,
             "more": self.more,
-            "of": self.embedded.of,
-            "settings": dict(self.embedded.settings),
+            "of": self.spec.kind,
+            "settings": dict(self.spec.settings),
             "dtype": "float16",
             "size": self.size,
             "model": model.identity(),
             "facts": model.facts(),
         }
         # As it is read again: tuples become lists.
-        plain: EmbeddingMetadata = json.loads(canonical(metadata))
+        plain: EmbeddingMetadata = json.loads(canonical_json(metadata))
         return plain
 
 
 def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     """Return the columns of the embeddings that scores need."""
     # Scores may share embeddings. A dict keeps their order.
-    needed: dict[Embedded, None] = {}
+    needed: dict[EmbeddingSpec, None] = {}
     for score in scores:
         if isinstance(score, ClipScore):
-            needed |= dict.fromkeys(score.embedded())
-    names = [str(ScoreCall(f"{embedded.of}_embedding", embedded.settings)) for embedded in needed]
+            needed |= dict.fromkeys(score.embedding_specs())
+    names = [str(ScoreCall(f"{embedded.kind}_embedding", embedded.settings)) for embedded in needed]
     columns: list[EmbeddingColumn] = []
     for name, embedded in zip(distinct_names(names), needed, strict=True):
         columns.append(EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size()))
@@ -87,9 +87,9 @@ class Spool:
         """Close the file."""
         self._file.close()
 
-    def column_of(self, embedded: Embedded) -> str:
+    def column_of(self, embedded: EmbeddingSpec) -> str:
         """Return the name of the column of some embeddings."""
-        return next(column.name for column in self.columns if column.embedded == embedded)
+        return next(column.name for column in self.columns if column.spec == embedded)
 
     def add(self, column: str, row: LedgerRow, embeddings: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.filtering.recipe.recipe import canonical, differences, digest
+from wdsflow.filtering.recipe.recipe import canonical_json, differences, digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.joining.recorded_join import recorded_join
 from wdsflow.records.run_folder import Layout, ShardRecord
@@ -22,9 +22,9 @@ from .ledger_metadata import (
     EmbeddingMetadata,
     LedgerError,
     LedgerMetadata,
+    check_same_shard,
     no_ledgers,
     read_metadata,
-    same_shard,
 )
 from .stored_embeddings import Entries, StoredEmbeddings
 
@@ -87,7 +87,7 @@ def stored_embeddings(
     """
     path = reuse.layout.ledger(record.name)
     metadata = read_metadata(path)
-    same_shard(metadata, record, path, any_table=reuse.any_table)
+    check_same_shard(metadata, record, path, any_table=reuse.any_table)
     entries, missing = _served_by(models, stages, metadata, path)
     if entries.keys() != reuse.served:
         raise LedgerError("\n".join(missing) or f"{path} has more embeddings than the first ledger")
@@ -100,7 +100,7 @@ def current_embeddings(
     """Return the embeddings of a ledger that gets more scores; None if it has none."""
     if not metadata.get("embeddings"):
         return None
-    entries, _ = _served(metadata, models, path)
+    entries, _ = _serving_columns(metadata, models, path)
     return StoredEmbeddings(path, entries)
 
 
@@ -109,10 +109,10 @@ def _served_by(
 ) -> tuple[Entries, tuple[str, ...]]:
     if metadata["recipe"].get("stages", []) != written_stages(stages):
         raise LedgerError(f"{path} was measured with other stages than those of the recipe")
-    return _served(metadata, models, path)
+    return _serving_columns(metadata, models, path)
 
 
-def _served(
+def _serving_columns(
     metadata: LedgerMetadata, models: Sequence[Model], path: Path
 ) -> tuple[Entries, tuple[str, ...]]:
     """Return the columns of a ledger that serve models.
@@ -127,7 +127,7 @@ def _served(
     for model in models:
         if not isinstance(model, (ClipImage, ClipText)):
             continue
-        identity = json.loads(canonical(model.identity()))
+        identity = json.loads(canonical_json(model.identity()))
         same_model = [column for column in columns if column["model"] == identity]
         if same_model:
             entries[model] = same_model
@@ -141,7 +141,7 @@ def _served(
         raise LedgerError("\n".join(missing))
     # Decoders need facts; models are loaded only if embeddings are missing.
     for served, same_model in entries.items():
-        served.recall(same_model[0]["facts"])
+        served.accept_facts(same_model[0]["facts"])
     return entries, tuple(missing)
 
 

@@ -183,7 +183,7 @@ class LedgerOfOtherJoin(LedgerError):
         self.joined = joined
 
 
-def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
+def check_same_join(then: Mapping[str, object], join: str, path: Path) -> None:
     """Raise LedgerOfOtherJoin if a ledger is of samples with the fields of another table.
 
     Args:
@@ -203,7 +203,7 @@ def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
     raise LedgerOfOtherJoin(f"{path} is a ledger of {why}", joined=bool(stored))
 
 
-def same_shard(
+def check_same_shard(
     metadata: LedgerMetadata, record: "ShardRecord", path: Path, *, any_table: bool = False
 ) -> None:
     """Raise LedgerError if a ledger was made from another shard, or the shard has changed since.
@@ -214,6 +214,6 @@ def same_shard(
     if any_table:
         then = {mark: value for mark, value in then.items() if mark != JOIN}
         now = {mark: value for mark, value in now.items() if mark != JOIN}
-    same_join(then, str(now.get(JOIN, "")), path)
+    check_same_join(then, str(now.get(JOIN, "")), path)
     if not same_input(then, now):
         raise OtherShard(path, record.url)

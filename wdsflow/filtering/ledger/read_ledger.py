@@ -15,9 +15,9 @@ from .ledger_metadata import (
     LedgerError,
     LedgerMetadata,
     calls_of,
+    check_same_shard,
     embedding_columns,
     read_metadata,
-    same_shard,
 )
 from .sample_table import LedgerRow, SampleTable
 
@@ -116,7 +116,7 @@ def read_scored(
     """
     path = layout.ledger(name)
     samples, metadata = read_ledger(path, calls=calls)
-    same_shard(metadata, record, path)
+    check_same_shard(metadata, record, path)
     record.members, record.left_out = metadata["members"], metadata["left_out"]
     record.headers = [(start, end) for start, end in metadata["headers"]]
     record.damage = metadata["damage"]

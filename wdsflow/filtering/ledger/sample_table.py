@@ -112,12 +112,12 @@ class SampleTable:
         """Return the scores that a sample needs next to be decided; none if it is decided."""
         return self.needed.get(row.number, ()) if row.judgement is None else ()
 
-    def has(self, row: LedgerRow, call: ScoreCall) -> bool:
+    def has_value(self, row: LedgerRow, call: ScoreCall) -> bool:
         """Return whether a score was computed for a sample, or its data was gathered."""
         return row.number in self.columns[call] or row.number in self.gathered[call]
 
 
-def part_twins(rows: Iterable[LedgerRow]) -> None:
+def quarantine_same_key_neighbours(rows: Iterable[LedgerRow]) -> None:
     """Quarantine samples that would directly follow one of the same key.
 
     This happens if all samples between the two are left out.

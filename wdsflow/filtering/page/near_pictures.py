@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.pages.page_samples import samples_at
-from wdsflow.pages.sample_views import SampleView, view
+from wdsflow.pages.sample_views import SampleView, sample_view
 from wdsflow.records.run_folder import ShardRecord
 from wdsflow.shards.shard import Shard
 
@@ -65,10 +65,10 @@ def _read_views(
 
     views: dict[int, SampleView] = {}
     for url, number_at in numbers_by_url.items():
-        for offset, sample in samples_at(Shard.stored(url), number_at):
+        for offset, sample in samples_at(Shard.from_text(url), number_at):
             number = number_at[offset]
             _, row = rows[number]
             # Another key: the shard was written again since the run.
             if sample.key == row.key:
-                views[number] = view(sample)
+                views[number] = sample_view(sample)
     return views

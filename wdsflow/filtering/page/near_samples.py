@@ -37,11 +37,11 @@ def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
     lower = start.low.get(slider.call)
     if lower is not None:
         values = slider.lows[by_smallest]
-        chosen.update(_around(by_smallest, values, lower, keeps_above=True))
+        chosen.update(_nearest_to_threshold(by_smallest, values, lower, keeps_above=True))
     upper = start.high.get(slider.call)
     if upper is not None:
         values = slider.highs[by_largest]
-        chosen.update(_around(by_largest, values, upper, keeps_above=False))
+        chosen.update(_nearest_to_threshold(by_largest, values, upper, keeps_above=False))
 
     remaining = most - len(chosen)
     if remaining > 0:
@@ -49,7 +49,9 @@ def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
     return [row for row in by_smallest.tolist() if row in chosen]
 
 
-def _around(rows: RowNumbers, values: Floats, limit: Limit, *, keeps_above: bool) -> list[int]:
+def _nearest_to_threshold(
+    rows: RowNumbers, values: Floats, limit: Limit, *, keeps_above: bool
+) -> list[int]:
     """Return the rows on both sides of a threshold.
 
     ``rows`` are in the order of their ``values``. ``keeps_above``: the threshold keeps the values

@@ -29,7 +29,7 @@ def values_of(shards: Iterable[SampleTable], call: ScoreCall) -> list[RowValue]:
     ]
 
 
-def twins_of(shards: Iterable[SampleTable]) -> list[list[int]]:
+def repeated_keys_of(shards: Iterable[SampleTable]) -> list[list[int]]:
     """Return the readable rows whose key occurs more than once in their shard.
 
     Each item is row, group, and 1 if the row follows its twin.

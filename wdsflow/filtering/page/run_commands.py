@@ -9,7 +9,7 @@ from pathlib import Path
 from wdsflow.joining.recorded_join import join_flags, join_of
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.written_names import compact_patterns
 from wdsflow.text.shell import quote_path
 
 from .run_facts import RunFacts
@@ -22,8 +22,8 @@ def run_commands(facts: RunFacts) -> dict[str, str]:
 
     The page appends the predicate to the first one.
     """
-    shards = [Shard.stored(record.url) for record in facts.records]
-    urls = " ".join(quote_path(url) for url in compact(shards))
+    shards = [Shard.from_text(record.url) for record in facts.records]
+    urls = " ".join(quote_path(url) for url in compact_patterns(shards))
     if any(shard.is_pipe for shard in shards):
         urls += " --allow-pipe"
     kept, scores = _new_folder(facts, "kept"), _new_folder(facts, "scores")

@@ -12,12 +12,12 @@ from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.pages import render
 from wdsflow.pages.sample_views import SampleView
 from wdsflow.shards.shard import Shard
-from wdsflow.text.words import how_many, plain
+from wdsflow.text.words import how_many, plain_line
 
 from .choices import Choice, choice
 from .near_pictures import near_pictures
 from .predicate_parts import PredicateParts, compares_kept, parts_of
-from .row_results import results_of, twins_of, values_of
+from .row_results import repeated_keys_of, results_of, values_of
 from .run_commands import run_commands
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
 from .sliders import Slider, SliderPicture, for_script, slider
@@ -41,7 +41,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     """
     facts = read_run(Path(folder))
     kinds = scores_of(facts)
-    start = _start(facts)
+    start = _initial_parts(facts)
     drawn = list(sampled_rows(facts))
     shards = [samples for _, samples in drawn]
     # Scores that compare only kept samples have other values with another predicate.
@@ -51,13 +51,13 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     keeps = facts.recipe.get("unknown") == "keep"
     sliders = _sliders(shards, numeric, start, unknown_keeps=keeps)
     choices = _choices(shards, other, start)
-    start = _only(start, sliders, choices)
+    start = _with_existing_sliders(start, sliders, choices)
     shown: dict[ScoreCall, list[SliderPicture]] = {}
     views: list[SampleView] = []
     if pictures:
         shown, views = near_pictures(drawn, sliders, start)
     studio = {
-        **_judged(facts, shards, start),
+        **_sample_data(facts, shards, start),
         "scores": [for_script(score, start, shown.get(score.call, ())) for score in sliders],
         "choices": [score.for_script() for score in choices],
         "pictures": [_picture(sample) for sample in views],
@@ -81,7 +81,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     )
 
 
-def _start(facts: RunFacts) -> PredicateParts:
+def _initial_parts(facts: RunFacts) -> PredicateParts:
     """Return the parts of the run's predicate, with which the page starts. Raises LedgerError."""
     try:
         return parts_of(str(facts.recipe.get("where", "")))
@@ -95,7 +95,7 @@ def _facts(facts: RunFacts, folder: Path) -> dict[str, object]:
     return {
         "title": f"wdsflow {facts.kind}: {folder.absolute().name}",
         "facts": facts,
-        "base": _base(facts),
+        "base": _working_folder(facts),
         "about": f"{how_many(shards, 'shard')}, {how_many(samples, 'sample')}",
         "left": max(len(facts.run.get("urls", ())) - shards, 0),
         "where": str(facts.recipe.get("where", "")),
@@ -105,11 +105,11 @@ def _facts(facts: RunFacts, folder: Path) -> dict[str, object]:
     }
 
 
-def _base(facts: RunFacts) -> str:
+def _working_folder(facts: RunFacts) -> str:
     """Return the folder from which relative paths in commands start, "" if there are none."""
     paths = [str(facts.folder)]
     for record in facts.records:
-        path = Shard.stored(record.url).path
+        path = Shard.from_text(record.url).path
         if path is not None:
             paths.append(path)
     return "" if all(map(os.path.isabs, paths)) else str(Path.cwd())
@@ -145,7 +145,7 @@ def _choices(
     return choices
 
 
-def _judged(
+def _sample_data(
     facts: RunFacts, shards: Sequence[SampleTable], parts: PredicateParts
 ) -> dict[str, object]:
     """Return the data of samples for the sliders, and the terms without a slider."""
@@ -164,13 +164,13 @@ def _judged(
         "total": total,
         "drawn": drawn,
         "unknownKeeps": facts.recipe.get("unknown") == "keep",
-        "twins": twins_of(shards) if drawn == total else [],
+        "twins": repeated_keys_of(shards) if drawn == total else [],
         "rest": rest,
         "compared": compared,
     }
 
 
-def _only(
+def _with_existing_sliders(
     start: PredicateParts, sliders: Sequence[Slider], choices: Sequence[Choice]
 ) -> PredicateParts:
     """Return the thresholds of the existing sliders.
@@ -221,7 +221,7 @@ def _picture(shown: SampleView) -> dict[str, str]:
     """Return a picture for ``studio.js``."""
     return {
         "image": shown.image,
-        "key": plain(shown.key),
-        "trouble": plain(shown.trouble),
-        "caption": plain(shown.caption[:_CAPTION]),
+        "key": plain_line(shown.key),
+        "trouble": plain_line(shown.trouble),
+        "caption": plain_line(shown.caption[:_CAPTION]),
     }

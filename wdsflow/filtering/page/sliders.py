@@ -9,7 +9,7 @@ import numpy as np
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.predicates.values import NOT_COMPUTED
-from wdsflow.pages.histograms import Chart, chart, number
+from wdsflow.pages.histograms import Chart, chart, number_label
 from wdsflow.text.words import number_text
 
 from .edges import Codes, Floats, codes_of, edges_of, packed
@@ -112,20 +112,20 @@ def for_script(
     pictures_with_codes: list[list[object]] = []
     for row, picture, value in pictures:
         low, high = int(shown.low[row]), int(shown.high[row])
-        pictures_with_codes.append([low, high, picture, number(value), row])
+        pictures_with_codes.append([low, high, picture, number_label(value), row])
     return {
         "name": str(shown.call),
         "edges": [number_text(edge) for edge in shown.edges],
         "bits": 8 * np.dtype(kind).itemsize,
-        "low": _stored(shown.low, kind),
-        "high": None if same else _stored(shown.high, kind),
-        "start": {"low": _end(shown, start.low), "high": _end(shown, start.high)},
+        "low": _encoded(shown.low, kind),
+        "high": None if same else _encoded(shown.high, kind),
+        "start": {"low": _initial_end(shown, start.low), "high": _initial_end(shown, start.high)},
         "chart": shown.chart.for_script(),
         "pictures": pictures_with_codes,
     }
 
 
-def _stored(codes: Codes, kind: type[np.uint8 | np.uint16]) -> str:
+def _encoded(codes: Codes, kind: type[np.uint8 | np.uint16]) -> str:
     """Return codes as bytes in base64.
 
     The largest numbers of the type stand for values without a position.
@@ -137,7 +137,7 @@ def _stored(codes: Codes, kind: type[np.uint8 | np.uint16]) -> str:
     return packed(stored, kind)
 
 
-def _end(shown: Slider, limits: Mapping[ScoreCall, Limit]) -> list[object] | None:
+def _initial_end(shown: Slider, limits: Mapping[ScoreCall, Limit]) -> list[object] | None:
     """Return one end of a slider at the start; None if it is open.
 
     An end is the number of its edge, and whether it is strict.

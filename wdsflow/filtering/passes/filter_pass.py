@@ -9,7 +9,7 @@ from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.stored_scores import is_complete
 from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.ledger.embeddings import Reuse
-from wdsflow.filtering.recipe.recipe import Recipe, digest, recorded
+from wdsflow.filtering.recipe.recipe import Recipe, digest, recipe_to_record
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.joining.recorded_join import OPTIONS, options_to_record
@@ -34,12 +34,12 @@ class Pass:
         recipe: the recipe, in its canonical form.
         options: how the run works.
         tars: False: only ledgers are written.
-        scored: ledgers whose values decide. Samples are read only for values that these lack.
-        computes: whether the ledgers of ``scored`` may lack some values.
+        scores_from: ledgers whose values decide. Samples are read only for values that these lack.
+        computes_missing: whether the ledgers of ``scores_from`` may lack some values.
         reused: ledgers of another run, whose values are used by a pass that reads all samples.
-        main: the output folder of the run, whose ledgers may have some of the values, if this is
-            its first pass.
-        embedded: ledgers whose embeddings are used.
+        main_layout: the output folder of the run, whose ledgers may have some of the values, if
+            this is its first pass.
+        embeddings_from: ledgers whose embeddings are used.
         compares: values of scores that compare all samples are read from the folder.
         sources: further inputs of the result.
         join: gives samples fields of a table, None for none.
@@ -56,11 +56,11 @@ class Pass:
     recipe: Recipe
     options: RunOptions
     tars: bool = True
-    scored: Layout | None = None
-    computes: bool = False
+    scores_from: Layout | None = None
+    computes_missing: bool = False
     reused: Layout | None = None
-    main: Layout | None = None
-    embedded: Reuse | None = None
+    main_layout: Layout | None = None
+    embeddings_from: Reuse | None = None
     compares: bool = False
     sources: object = None
     join: JoinedSamples | None = None
@@ -72,7 +72,7 @@ class Pass:
         self.request = {
             "kind": self.kind,
             "wdsflow": version.__version__,
-            "recipe": recorded(self.recipe),
+            "recipe": recipe_to_record(self.recipe),
             **self.plan.identities(),
             "urls": self.urls,
             "names": self.names,
@@ -93,7 +93,7 @@ class Pass:
     def identity(self) -> str:
         """The digest by which a later run decides whether a shard is done."""
         facts = {
-            "recipe": recorded(self.recipe),
+            "recipe": recipe_to_record(self.recipe),
             **self.plan.identities(),
             "kind": self.kind,
             "sources": self.sources,
@@ -105,7 +105,7 @@ class Pass:
     @property
     def computes_scores(self) -> bool:
         """Whether any score is computed, rather than taken from ledgers."""
-        return self.scored is None or self.computes
+        return self.scores_from is None or self.computes_missing
 
     @property
     def reuses_complete(self) -> bool:

@@ -38,7 +38,7 @@ class TooLittleMemory(ValueError):
         self.least = least
 
 
-def share_memory(
+def worker_count(
     memory: int | None,
     workers: int | None,
     shards: int,
@@ -53,7 +53,7 @@ def share_memory(
     here; 0 takes one for each core. ``worker``: memory of a worker before its first sample. Raises
     ValueError if memory is not enough for one worker.
 
-    >>> share_memory(4 << 30, 16, 100, 512 << 20)
+    >>> worker_count(4 << 30, 16, 100, 512 << 20)
     5
     """
     cores = cores or usable_cores()
@@ -95,7 +95,7 @@ def engine_for(
     worker = BASE + 2 * (window - WINDOW)
     image = parse_size(recipe.image_memory)
     usual = default_processes(remote=any(url.path is None for url in urls[:1]))
-    workers = share_memory(options.memory, options.jobs, len(urls), image, usual, worker)
+    workers = worker_count(options.memory, options.jobs, len(urls), image, usual, worker)
     if not workers:
         return InProcessEngine(run_shard)
     if options.jobs is None and plan_of(recipe).is_safe(scores=scores):
@@ -126,7 +126,7 @@ def _cluster_engine(
     gpus = plan.gpus if scores and options.device != "cpu" else 0.0
     models = plan.models if scores else ()
     make = partial(
-        _actors,
+        _actor_engine,
         site=Site(visible, lock),
         workers=options.jobs,
         memory=options.memory,
@@ -138,7 +138,7 @@ def _cluster_engine(
     return cluster(make)
 
 
-def _actors(
+def _actor_engine(
     ray: object,
     *,
     site: Site,
@@ -155,5 +155,5 @@ def _actors(
     gpus = gpu_share(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
     # Otherwise as many as fit into the cluster at that time.
     if memory is not None:
-        workers = share_memory(memory, workers, shards, image, worker_slots(ray, gpus), worker)
+        workers = worker_count(memory, workers, shards, image, worker_slots(ray, gpus), worker)
     return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=worker + image)

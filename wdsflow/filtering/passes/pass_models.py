@@ -8,7 +8,7 @@ from functools import partial
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.stored_scores import missing_columns
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.filtering.run_options import say_all
+from wdsflow.filtering.run_options import say_lines
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.score_costs import models_by_digest
 from wdsflow.memory.batching.device_names import choose_devices
@@ -57,7 +57,7 @@ def start_models(
         costs = processes.costs
     if record is not None:
         stack.callback(_store_costs, pass_, costs, record)
-    say_all(options, lines)
+    say_lines(options, lines)
     return location
 
 
@@ -85,10 +85,10 @@ def _first_models(pass_: Pass, models: tuple[Model, ...]) -> tuple[Model, ...]:
 
     Others are loaded when a sample needs them.
     """
-    if pass_.scored is not None:
-        models = pass_.plan.models_of(missing_columns(pass_.plan, pass_.scored, pass_.names))
-    if pass_.embedded is not None:
-        stored = pass_.embedded.served
+    if pass_.scores_from is not None:
+        models = pass_.plan.models_of(missing_columns(pass_.plan, pass_.scores_from, pass_.names))
+    if pass_.embeddings_from is not None:
+        stored = pass_.embeddings_from.served
         models = tuple(model for model in models if model not in stored)
     return models
 

@@ -10,7 +10,7 @@ from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.extendable_ledgers import scores_of
 from wdsflow.filtering.joined_samples import digest_of
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_json, recipe_to_record
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.shard_task import ShardTask
@@ -35,20 +35,20 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     """Return the shards that are not done. Those that are done are added to the report."""
     record.identity = pass_.identity
     record.join = partial(digest_of, pass_.join)
-    record.state.note(identity=pass_.identity)
-    request = json.loads(canonical(pass_.request))
+    record.state.update(identity=pass_.identity)
+    request = json.loads(canonical_json(pass_.request))
     done, fewer, changed = record.finished(pass_.shards(), request)
     report.records = list(done.values())
     report.resumed = len(done)
     report.changed += changed
     shards = [shard for shard in pass_.shards() if shard[2] not in done]
     earlier = dict.fromkeys(fewer, pass_.layout)
-    if pass_.main is not None:
+    if pass_.main_layout is not None:
         others = [shard for shard in shards if shard[2] not in earlier]
-        main = RunRecord(pass_.main, pass_.kind)
+        main = RunRecord(pass_.main_layout, pass_.kind)
         main.join = record.join
         in_main = main.finished(others, request).fewer
-        earlier |= dict.fromkeys(in_main, pass_.main)
+        earlier |= dict.fromkeys(in_main, pass_.main_layout)
     if pass_.reused is not None:
         for _, _, name in shards:
             if name not in earlier and pass_.reused.ledger(name).is_file():
@@ -77,11 +77,11 @@ def shard_tasks(pass_: Pass, remaining: RemainingShards, models: ModelLocation) 
             write=not pass_.options.dry_run,
             budget=budget,
             allow_pipe=pass_.options.allow_pipe,
-            join=None if pass_.join is None else pass_.join.of(url),
-            scored=pass_.scored,
+            join=None if pass_.join is None else pass_.join.for_shard(url),
+            scores_from=pass_.scores_from,
             earlier=earlier,
             earlier_for_all=is_complete or earlier != pass_.reused,
-            embedded=pass_.embedded,
+            embeddings_from=pass_.embeddings_from,
             compares=pass_.compares,
             models=models,
         )
@@ -107,11 +107,11 @@ def _metadata(pass_: Pass, recipe: Recipe) -> dict[str, object]:
     identities = plan_of(recipe).identities()
     plain = {
         "wdsflow": pass_.request["wdsflow"],
-        "recipe": recorded(recipe),
+        "recipe": recipe_to_record(recipe),
         "view": identities["view"],
         "identities": identities["scores"],
     }
-    metadata: dict[str, object] = json.loads(canonical(plain))
-    if pass_.embedded is not None:
-        metadata["embedded"] = pass_.embedded.digest
+    metadata: dict[str, object] = json.loads(canonical_json(plain))
+    if pass_.embeddings_from is not None:
+        metadata["embedded"] = pass_.embeddings_from.digest
     return metadata

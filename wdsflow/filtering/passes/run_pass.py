@@ -7,8 +7,8 @@ import json
 from contextlib import ExitStack, closing
 
 from wdsflow.engines.base import work_on
-from wdsflow.filtering.recipe.recipe import canonical
-from wdsflow.filtering.run_progress import RunWatch, watching
+from wdsflow.filtering.recipe.recipe import canonical_json
+from wdsflow.filtering.run_progress import RunWatch, progress_reported
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.records.run_folder import Layout
@@ -67,7 +67,7 @@ def _open_folder(stack: ExitStack, pass_: Pass) -> RunRecord | None:
 def _begin(pass_: Pass, record: RunRecord | None) -> None:
     """Record the request, and create the folders of outputs."""
     if record is not None:
-        request = json.loads(canonical(pass_.request))
+        request = json.loads(canonical_json(pass_.request))
         record.begin(
             request,
             pass_.names,
@@ -104,7 +104,7 @@ def _process(
         answers = stack.enter_context(closing(work_on(engine, tasks)))
         watch = RunWatch(engine, tasks, activity, models.devices)
         if options.watch is not None:
-            stack.enter_context(watching(watch, options.watch))
+            stack.enter_context(progress_reported(watch, options.watch))
         for task, answer in answers:
             result = results.add(task, answer)
             watch.add(task, getattr(result, "samples", 0))
@@ -126,6 +126,6 @@ def _finish(record: RunRecord | None, report: RunReport, *, was_finished: bool) 
     if not report.unread:
         report.whole = record.finish(reason)
         return
-    record.state.note(ended=f"nothing could be read: {reason}")
+    record.state.update(ended=f"nothing could be read: {reason}")
     if was_finished:
-        record.leave_as_it_was()
+        record.restore_counts()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from wdsflow.filtering.deciding.compare_samples import compare_samples
 from wdsflow.filtering.joined_samples import digest_of
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata, same_shard
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, check_same_shard, read_metadata
 from wdsflow.filtering.recipe.recipe import digest
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
@@ -28,7 +28,7 @@ def refuse_slices(options: RunOptions, *, compares: bool) -> None:
         )
 
 
-def first_pass(second: Pass, *, reused: Layout | None = None) -> Pass:
+def first_pass_of(second: Pass, *, reused: Layout | None = None) -> Pass:
     """Return the pass that computes and gathers what a second pass needs to compare samples.
 
     ``reused``: ledgers of another run that have some of the values.
@@ -42,15 +42,15 @@ def first_pass(second: Pass, *, reused: Layout | None = None) -> Pass:
         replace(second.options, dry_run=False, restart=False),
         tars=False,
         reused=reused,
-        main=second.layout if second.kind == "measure" else None,
-        embedded=second.embedded,
+        main_layout=second.layout if second.kind == "measure" else None,
+        embeddings_from=second.embeddings_from,
         sources=second.sources,
         join=second.join,
         cluster=second.cluster,
     )
 
 
-def run_first(first: Pass, second: Pass, report: RunReport) -> bool:
+def run_first_pass(first: Pass, second: Pass, report: RunReport) -> bool:
     """Run the first of two passes, and compare all samples. Return False if it failed."""
     first_report = run_pass(first)
     report.changed = first_report.changed
@@ -59,13 +59,13 @@ def run_first(first: Pass, second: Pass, report: RunReport) -> bool:
         report.whole = False
         report.waits_for = tuple(map(str, second.plan.dataset_calls))
         return False
-    second.scored = first.layout
-    second.computes = False
-    use_ledgers(second, first.layout)
+    second.scores_from = first.layout
+    second.computes_missing = False
+    depend_on_ledgers(second, first.layout)
     return True
 
 
-def use_ledgers(pass_: Pass, scored: Layout) -> None:
+def depend_on_ledgers(pass_: Pass, scored: Layout) -> None:
     """Make a pass depend on the ledgers of its shards, and compare all samples if needed.
 
     Raises LedgerError; NotCompared if samples were not scored for the comparison.
@@ -99,4 +99,4 @@ def _check_ledgers(pass_: Pass, scored: Layout) -> None:
         with suppress(SourceError):
             identity = joined_identity(url, digest_of(pass_.join, url))
             record = ShardRecord(0, url, name, "", identity)
-            same_shard(read_metadata(ledger), record, ledger)
+            check_same_shard(read_metadata(ledger), record, ledger)

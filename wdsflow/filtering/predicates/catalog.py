@@ -85,6 +85,6 @@ def far_predicate(path: str, names: Mapping[str, type[Score]]) -> str:
     del names
     reference = read_list("--near", path)
     name, distance = _NEAR[reference.kind]
-    settings = {**reference.about.get("settings", {}), "file": path}
+    settings = {**reference.metadata.get("settings", {}), "file": path}
     call = ScoreCall(name, tuple(sorted(settings.items())))
     return f"{call} > {distance}"

@@ -8,7 +8,7 @@ from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 
-def gathers_like(call: ScoreCall, other: ScoreCall) -> bool:
+def gathers_same_data(call: ScoreCall, other: ScoreCall) -> bool:
     """Return whether a score can use the data that was gathered for another one.
 
     Both compare samples.

@@ -13,7 +13,7 @@ from wdsflow.expressions.tree import Literal, Node, Operation, ScoreValue, print
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .catalog import parse, ranked_number
-from .gathered_data import gathers_like
+from .gathered_data import gathers_same_data
 from .sample_facts import RankPercent
 
 
@@ -54,7 +54,7 @@ class _LedgerColumns:
             return self._ranked_by_columns(call)
         if call.settings or call in self.columns:
             return call
-        if any(gathers_like(call, column) for column in self.columns):
+        if any(gathers_same_data(call, column) for column in self.columns):
             # It is computed from the data that was gathered for that column.
             return call
         of_name = [column for column in self.columns if column.name == call.name]

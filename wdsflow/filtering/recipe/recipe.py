@@ -142,7 +142,7 @@ class Recipe:
         return plain
 
 
-def recorded(recipe: Recipe) -> dict[str, object]:
+def recipe_to_record(recipe: Recipe) -> dict[str, object]:
     """Return a recipe as a run records it.
 
     fp32 is left out: it was the precision of all runs before there was a choice.
@@ -172,7 +172,7 @@ def shrinker_of(recipe: Recipe) -> Shrinker | None:
     return None
 
 
-def canonical(value: object) -> str:
+def canonical_json(value: object) -> str:
     """Return canonical JSON."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
@@ -181,7 +181,7 @@ def digest(value: object) -> str:
     """Return a short hash of a JSON value."""
     from xxhash import xxh3_128_hexdigest
 
-    return str(xxh3_128_hexdigest(canonical(value).encode("utf-8", "surrogatepass")))
+    return str(xxh3_128_hexdigest(canonical_json(value).encode("utf-8", "surrogatepass")))
 
 
 def differences(old: object, new: object, at: str = "") -> Iterator[str]:
@@ -194,7 +194,7 @@ def differences(old: object, new: object, at: str = "") -> Iterator[str]:
         for name in dict.fromkeys([*old, *new]):
             position = f"{at}.{name}" if at else str(name)
             yield from differences(old.get(name), new.get(name), position)
-    elif canonical(old) == canonical(new):
+    elif canonical_json(old) == canonical_json(new):
         return
     elif isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > _SHOWN:
         yield f"{at}: {_difference_of_lists(old, new)}"
@@ -207,15 +207,15 @@ def _difference_of_lists(old: list[object], new: list[object]) -> str:
 
     If the items are the same, return that their order changed.
     """
-    before = {canonical(item) for item in old}
-    after = {canonical(item) for item in new}
+    before = {canonical_json(item) for item in old}
+    after = {canonical_json(item) for item in new}
     if before == after:
         return "another order"
     return f"{len(after - before):,} are new, {len(before - after):,} are missing"
 
 
 def _short(value: object) -> str:
-    text = canonical(value)
+    text = canonical_json(value)
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 

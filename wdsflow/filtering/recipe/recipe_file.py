@@ -33,7 +33,7 @@ class RecipeError(ValueError):
     """An invalid recipe; the message has the position and the reason."""
 
 
-def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
+def merged_recipe(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the recipe of a file, or the default one, overridden by flags (None: not given).
 
     Raises RecipeError, ValueError if a flag's predicate is empty.
@@ -49,7 +49,7 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
         )
     if path is not None:
         _check_scores(recipe, str(path), lines, values)
-    return _checked({**recipe.to_dict(), **values}, "", {}) if values else recipe
+    return _validated_recipe({**recipe.to_dict(), **values}, "", {}) if values else recipe
 
 
 def _parts(text: str) -> list[str]:
@@ -111,7 +111,7 @@ def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
     content, lines = readers.get(path.suffix.lower(), _yaml)(path, text)
     if not isinstance(content, dict):
         raise RecipeError(f'{path}: a recipe is a mapping, such as\nwhere: "min_side >= 200"')
-    return _checked(content, str(path), lines), lines
+    return _validated_recipe(content, str(path), lines), lines
 
 
 def _json(path: Path, text: str) -> tuple[object, dict[str, int]]:
@@ -210,7 +210,9 @@ def _model() -> "type[BaseModel]":
     return model
 
 
-def _checked(content: Mapping[str, object], source: str, lines: Mapping[str, int]) -> Recipe:
+def _validated_recipe(
+    content: Mapping[str, object], source: str, lines: Mapping[str, int]
+) -> Recipe:
     from pydantic import ValidationError
 
     values = {
@@ -231,7 +233,7 @@ def _checked(content: Mapping[str, object], source: str, lines: Mapping[str, int
         checked = _model().model_validate(values)
     except ValidationError as error:
         raise RecipeError(
-            "\n".join(_sentence(item, source, lines) for item in error.errors())
+            "\n".join(_error_text(item, source, lines) for item in error.errors())
         ) from None
     recipe = Recipe()
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
@@ -247,7 +249,7 @@ def _location(name: str, source: str, lines: Mapping[str, int]) -> str:
     return f"{source}: " if source else ""
 
 
-def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> str:
+def _error_text(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     location = _location(name, source, lines)
     if error["type"] == "extra_forbidden":
@@ -256,7 +258,7 @@ def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> s
     return f"{location}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
-def printed(recipe: Recipe, join: str = "") -> str:
+def recipe_yaml(recipe: Recipe, join: str = "") -> str:
     """Return a recipe as YAML.
 
     ``join``: options of a table. They are not part of a recipe, so a comment names them.
@@ -270,7 +272,7 @@ def printed(recipe: Recipe, join: str = "") -> str:
     return str(text)
 
 
-def schema() -> str:
+def recipe_schema() -> str:
     """Return the JSON Schema of recipes, for editors."""
     tree = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

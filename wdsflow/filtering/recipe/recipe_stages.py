@@ -175,7 +175,7 @@ def _schema_of(stage: type[SampleStage]) -> dict[str, object]:
 
     properties = {}
     for field in _settings(stage):
-        properties[field.name] = TypeAdapter(_as_json_has_it(field.type)).json_schema()
+        properties[field.name] = TypeAdapter(_json_type(field.type)).json_schema()
         if field.default is not MISSING:
             properties[field.name]["default"] = _plain(field.default)
     required = [field.name for field in _settings(stage) if field.default is MISSING]
@@ -189,7 +189,7 @@ def _schema_of(stage: type[SampleStage]) -> dict[str, object]:
     return {**tree, "required": required} if required else tree
 
 
-def _as_json_has_it(kind: object) -> object:
+def _json_type(kind: object) -> object:
     """Return a type without tuples: a list of pairs is a mapping, another tuple a list."""
     if get_origin(kind) is tuple:
         inner = get_args(kind)[0]
@@ -197,7 +197,7 @@ def _as_json_has_it(kind: object) -> object:
     if get_origin(kind) is Literal or not get_args(kind) or isinstance(kind, type):
         return kind
     if get_origin(kind) in {Union, type(int | str)}:
-        parts = tuple(dict.fromkeys(_as_json_has_it(part) for part in get_args(kind)))
+        parts = tuple(dict.fromkeys(_json_type(part) for part in get_args(kind)))
         return Union[parts] if len(parts) > 1 else parts[0]  # noqa: UP007 - made from a list
     return kind
 

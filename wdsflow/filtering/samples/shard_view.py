@@ -48,7 +48,7 @@ class ShardView(View):
         if header is None and (name := self._chosen[0]) is not None:
             _, size, data, _, _ = self.members[name]
             most = min(size, _HEADER_BYTES)
-            head = self._samples.glance(data, most)
+            head = self._samples.peek_in_memory(data, most)
             header = read_header(head)
             if len(head) < most and (header is None or not header.width or header.format != "jpeg"):
                 # In a JPEG, bytes after the size do not matter.
@@ -74,7 +74,7 @@ class ShardView(View):
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self.members[name]
             if size <= _SHORT_CAPTION:
-                read = self._samples.glance if in_memory else self._samples.peek
+                read = self._samples.peek_in_memory if in_memory else self._samples.peek
                 data = read(start, size)
                 if size and data.isascii() and len(data) == size and data[0]:
                     self._caption = text = data.decode()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from wdsflow.pieces.tar_members import member, moved
+from wdsflow.pieces.tar_members import member, moved_member
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.tar_header import padded
@@ -53,6 +53,6 @@ def _is_unchanged(name: str, value: MemberContent, sample: TarSample, samples: S
 
 def _member(name: str, value: MemberContent) -> Iterator[Piece]:
     if isinstance(value, StoredMember):
-        yield from moved(name, value.row[2], value.row[1])
+        yield from moved_member(name, value.row[2], value.row[1])
     else:
         yield member(name, value)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.stages.base import SampleStage
-from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
+from wdsflow.stages.scores.sample_fields import FieldNames, chosen_fields, parse_captions
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .shard_view import Chosen, ShardView
@@ -31,7 +31,7 @@ class Views:
 
     def fields_of(self, sample: TarSample) -> tuple[str, ...]:
         """Return the names of a sample's fields; the same tuple for the same names."""
-        return self._of(sample)[0]
+        return self._names_and_choice(sample)[0]
 
     def view(self, sample: TarSample) -> ShardView:
         """Return the view of the latest sample, after the stages. Raises RejectedSample."""
@@ -40,13 +40,13 @@ class Views:
             return ShardView(staged, _GENERAL, self._options, sample.key, self._url)
         return ShardView(
             TarFields(self._samples, sample),
-            self._of(sample)[1],
+            self._names_and_choice(sample)[1],
             self._options,
             sample.key,
             self._url,
         )
 
-    def _of(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
+    def _names_and_choice(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
         """Return the names of a sample's fields, and its only image and caption."""
         names = sample.names or tuple(sample.fields)
         if names is self._last[0]:
@@ -61,9 +61,9 @@ class Views:
 
     def _choice(self, names: tuple[str, ...]) -> Chosen:
         """Return the only image and the only caption of a sample with these fields."""
-        images = chosen(self._options.names, names)
+        images = chosen_fields(self._options.names, names)
         first = self._captions[0]
-        captions = chosen(first, names) if isinstance(first, FieldNames) else ()
+        captions = chosen_fields(first, names) if isinstance(first, FieldNames) else ()
         image = images[0] if len(images) == 1 else None
         caption = captions[0] if len(captions) == 1 else None
         return image, caption

@@ -2,7 +2,7 @@
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.ledger_metadata import same_shard
+from wdsflow.filtering.ledger.ledger_metadata import check_same_shard
 from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
@@ -36,7 +36,7 @@ class EarlierLedger:
     ) -> None:
         self.path = layout.ledger(record.name)
         self._stored, self.metadata = read_ledger(self.path)
-        same_shard(self.metadata, record, self.path)
+        check_same_shard(self.metadata, record, self.path)
         names = set(self.metadata["identities"])
         # Results of comparisons are not kept: they are computed again.
         self._columns = [

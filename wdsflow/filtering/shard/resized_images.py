@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wdsflow.filtering.ledger.sample_table import LedgerRow, ResizedImage
 from wdsflow.filtering.samples.staging import MemberContent
 from wdsflow.stages.base import StageError
-from wdsflow.stages.imaging.shrink import Shrinker, Small
+from wdsflow.stages.imaging.shrink import Shrinker, ShrunkImage
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.sample_view import View
 
@@ -38,7 +38,7 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         """Close the file, which then disappears."""
         self._file.close()
 
-    def has(self, row: LedgerRow) -> bool:
+    def has_sample(self, row: LedgerRow) -> bool:
         """Return whether a sample was added."""
         return row.number in self._new_fields
 
@@ -58,7 +58,7 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
                     continue
                 used = {*view.fields, *(field.name for field in new_fields.values())}
                 new = small.field_for(name, used)
-                resized.append(_comparison(name, new, view, small))
+                resized.append(_resized_image(name, new, view, small))
                 new_fields[name] = _NewField(new, self._end, len(small.data))
                 self._file.write(small.data)
                 self._end += len(small.data)
@@ -74,7 +74,7 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
             if fault is not None:
                 row.quarantine(f"resize: {fault.slug}", str(fault).removeprefix(f"{fault.slug}: "))
 
-    def replaced(
+    def with_new_images(
         self, row: LedgerRow, fields: Mapping[str, MemberContent]
     ) -> dict[str, MemberContent]:
         """Return the fields of a sample with the new images in place of the old ones.
@@ -93,7 +93,7 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         return replaced
 
 
-def _comparison(name: str, new: str, view: View, small: Small) -> ResizedImage:
+def _resized_image(name: str, new: str, view: View, small: ShrunkImage) -> ResizedImage:
     """Return what the ledger says of an image that was made smaller."""
     from xxhash import xxh3_128_hexdigest
 

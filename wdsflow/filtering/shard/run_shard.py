@@ -12,7 +12,11 @@ from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
 from wdsflow.filtering.joined_samples import with_fields
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard
-from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable, part_twins
+from wdsflow.filtering.ledger.sample_table import (
+    LedgerRow,
+    SampleTable,
+    quarantine_same_key_neighbours,
+)
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.records.run_folder import ShardFailure, ShardRecord
 from wdsflow.shards.atomic import UNREADABLE
@@ -65,10 +69,10 @@ def _process(task: ShardTask, mark: Mark) -> ShardRecord:
             if damage:
                 record.damage.append(damage)
             shard = OpenShard(task, plan, record, source, mark, embeddings, resized)
-            if task.scored is None:
+            if task.scores_from is None:
                 scored = score_shard(shard, earlier)
             else:
-                scored = scores_from_ledger(shard, task.scored)
+                scored = scores_from_ledger(shard, task.scores_from)
             table = scored.table
             if task.compares or not plan.dataset_calls:
                 _decide(shard, table)
@@ -95,7 +99,7 @@ def _check_environment(task: ShardTask, plan: FilterPlan) -> None:
 
 
 def _earlier_ledger(task: ShardTask, plan: FilterPlan, record: ShardRecord) -> EarlierLedger | None:
-    if task.scored is not None or task.earlier is None:
+    if task.scores_from is not None or task.earlier is None:
         return None
     return EarlierLedger(task.earlier, record, plan, for_all=task.earlier_for_all)
 
@@ -114,7 +118,7 @@ def _decide(shard: OpenShard, table: SampleTable) -> None:
     if shard.task.tars:
         if shard.resized is not None:
             _resize_remaining(shard, table.rows, shard.resized)
-        part_twins(table.rows)
+        quarantine_same_key_neighbours(table.rows)
 
 
 def _resize_remaining(shard: OpenShard, rows: Sequence[LedgerRow], resized: ResizedImages) -> None:
@@ -123,7 +127,7 @@ def _resize_remaining(shard: OpenShard, rows: Sequence[LedgerRow], resized: Resi
     Raises SourceError; SourceChangedError if the shard has other samples than before.
     """
     kept = [row for row in rows if row.outcome == "kept"]
-    remaining = [row for row in kept if not resized.has(row)]
+    remaining = [row for row in kept if not resized.has_sample(row)]
     for row, view in selected_samples(shard, remaining):
         resized.add(row, view)
     resized.quarantine(kept)
@@ -138,6 +142,6 @@ def _write(shard: OpenShard, table: SampleTable) -> None:
     try:
         write_shard(shard, table, vectors)
     except SourceChangedError:
-        if task.scored is None:
+        if task.scores_from is None:
             raise
-        raise OtherShard(task.scored.ledger(task.name), task.url) from None
+        raise OtherShard(task.scores_from.ledger(task.name), task.url) from None

@@ -32,7 +32,7 @@ class WindowSize:
     def __init__(self) -> None:
         self.samples = _FIRST_SAMPLES
 
-    def took(self, samples: int, seconds: float) -> None:
+    def adapt_to(self, samples: int, seconds: float) -> None:
         """Take the time of a window into account.
 
         The last window of a shard may be short, and says nothing.
@@ -100,12 +100,12 @@ class SampleWindow:
                 self._bytes += view.members[name][1]
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the samples should be decided now."""
         count = len(self._samples)
         return count >= self._size.samples or count >= self._most or self._bytes >= _MOST_BYTES
 
-    def take(self) -> Sequence[ViewedSample]:
+    def take_all(self) -> Sequence[ViewedSample]:
         """Return the samples, and begin the next window."""
         samples, self._samples, self._bytes = self._samples, [], 0
         self.seconds = 0.0

@@ -83,7 +83,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         first_calls = self._decider.first_calls if self._decider is not None else ()
         self._scores.compute_first(first_calls, samples)
         self._window.add(samples, time.monotonic() - began)
-        if self._window.full:
+        if self._window.is_full:
             self._decide_window()
 
     def finish(self) -> None:
@@ -95,9 +95,9 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
 
     def _decide_window(self) -> None:
         began, before = time.monotonic(), self._window.seconds
-        samples = self._window.take()
+        samples = self._window.take_all()
         waiting = self._decide_once(samples)
-        self._size.took(len(samples), before + time.monotonic() - began)
+        self._size.adapt_to(len(samples), before + time.monotonic() - began)
         self._decide(self._request(waiting))
 
     def _decide(self, samples: Sequence[ViewedSample]) -> None:
@@ -163,14 +163,14 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
 
         Also make images of kept samples smaller.
         """
-        if not self._plan.computes_more and self._resized is None:
+        if not self._plan.computes_extra_scores and self._resized is None:
             return
         for sample in samples:
             row, view = sample
             self._mark.set_sample(row.number)
             self._scores.compute_requested(sample)
             is_kept = row.judgement is not None and row.judgement.keep
-            if self._resized is not None and is_kept and not self._resized.has(row):
+            if self._resized is not None and is_kept and not self._resized.has_sample(row):
                 # Pixels that scores have decoded are used.
                 self._resized.add(row, view)
             if self._models is None:

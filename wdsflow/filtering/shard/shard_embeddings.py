@@ -21,10 +21,10 @@ def open_embeddings(
 
     Raises LedgerError.
     """
-    if task.scored is not None:
+    if task.scores_from is not None:
         if not plan.models:
             return ShardEmbeddings()
-        path = task.scored.ledger(task.name)
+        path = task.scores_from.ledger(task.name)
         current = current_embeddings(plan.models, read_metadata(path), path)
         return ShardEmbeddings(current=current, stored=_reused(task, plan, record))
     stored = _reused(task, plan, record)
@@ -42,13 +42,13 @@ def vectors_to_write(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | 
 
     They are new, or those of the ledger that the task reads.
     """
-    if task.scored is not None and task.recipe.embeddings:
-        return CopiedEmbeddings(task.scored.ledger(task.name))
+    if task.scores_from is not None and task.recipe.embeddings:
+        return CopiedEmbeddings(task.scores_from.ledger(task.name))
     return embeddings.spool
 
 
 def _reused(task: ShardTask, plan: FilterPlan, record: ShardRecord) -> StoredEmbeddings | None:
     """Return the embeddings of another run, None if none are used."""
-    if task.embedded is None:
+    if task.embeddings_from is None:
         return None
-    return stored_embeddings(plan.models, task.recipe.stages, record, task.embedded)
+    return stored_embeddings(plan.models, task.recipe.stages, record, task.embeddings_from)

@@ -61,7 +61,7 @@ def kept_pieces(
             yield remaining_headers.pop()
         fields = staging.fields(sample)
         if resized is not None:
-            fields = resized.replaced(row, fields)
+            fields = resized.with_new_images(row, fields)
         yield from pieces_of(sample, fields, samples)
     if missing:
         raise SourceChangedError
@@ -90,13 +90,13 @@ def write_quarantine(
         reasons.unlink(missing_ok=True)
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_lines(reasons, (_reason(samples, row, url) for row in quarantined))
+    write_json_lines(reasons, (_reason_record(samples, row, url) for row in quarantined))
     ranges = with_headers([(row.start, row.end) for row in quarantined], headers)
     write_pieces(path, source, ranges)
     return fingerprint(str(path))
 
 
-def _reason(samples: SampleTable, row: LedgerRow, url: str) -> dict[str, object]:
+def _reason_record(samples: SampleTable, row: LedgerRow, url: str) -> dict[str, object]:
     return {
         "key": in_utf8(row.key),
         "shard": url,
@@ -104,12 +104,12 @@ def _reason(samples: SampleTable, row: LedgerRow, url: str) -> dict[str, object]
         "offset": row.start,
         "size": row.end - row.start,
         "error": row.error,
-        "stage": stage_of(samples, row),
+        "stage": cause_of_quarantine(samples, row),
         "detail": in_utf8(row.detail),
     }
 
 
-def stage_of(samples: SampleTable, row: LedgerRow) -> str:
+def cause_of_quarantine(samples: SampleTable, row: LedgerRow) -> str:
     """Return the stage or score whose error quarantined a sample.
 
     "tar" if the archive itself is the reason.

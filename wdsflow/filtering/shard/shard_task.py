@@ -28,13 +28,13 @@ class ShardTask:
         budget: bytes that decoding one image may take.
         allow_pipe: whether the shard may be a command.
         join: gives samples fields of a table, None for none.
-        scored: a folder with a ledger of this shard, whose scores decide. Only samples that need a
-            score that it lacks are read.
+        scores_from: a folder with a ledger of this shard, whose scores decide. Only samples that
+            need a score that it lacks are read.
         earlier: a folder with a ledger of this shard that has some of the values. All samples are
             read.
         earlier_for_all: the ledger of ``earlier`` has its scores for all samples, not only for
             those that needed them.
-        embedded: ledgers whose embeddings are used.
+        embeddings_from: ledgers whose embeddings are used.
         compares: the output folder has the values of scores that compare all samples.
         models: where the models of scores run.
         excluded: samples that killed their process.
@@ -52,10 +52,10 @@ class ShardTask:
     budget: int = 1 << 30
     allow_pipe: bool = False
     join: JoinedSamples | None = None
-    scored: Layout | None = None
+    scores_from: Layout | None = None
     earlier: Layout | None = None
     earlier_for_all: bool = True
-    embedded: Reuse | None = None
+    embeddings_from: Reuse | None = None
     compares: bool = False
     models: ModelLocation = field(default_factory=ModelLocation)
     excluded: frozenset[int] = frozenset()

@@ -14,7 +14,7 @@ from pathlib import Path
 from wdsflow.joining.join_on import JoinOn
 from wdsflow.joining.table_files import TableFiles
 from wdsflow.records.folder_lock import Lock, is_held
-from wdsflow.shards.atomic import naming, scratch_folder, sync_folder
+from wdsflow.shards.atomic import os_errors_named, scratch_folder, sync_folder
 from wdsflow.text.words import how_many
 
 from .row_index import FILE, DamagedIndex, RowIndex
@@ -55,14 +55,14 @@ def row_index(
         OSError: the cache folder cannot be written.
     """
     folder = cache / _FOLDER / _key(table, on, columns)
-    with naming(cache):
+    with os_errors_named(cache):
         folder.parent.mkdir(parents=True, exist_ok=True)
     index = _open(folder)
     if index is not None:
         return index
     if is_held(folder.with_suffix(_LOCK)):
         _log.info("join: another process indexes %s; waiting for it", name)
-    with naming(cache), Lock(folder.with_suffix(_LOCK), patience=inf) as lock:
+    with os_errors_named(cache), Lock(folder.with_suffix(_LOCK), patience=inf) as lock:
         # Another process may have made it meanwhile.
         index = _open(folder)
         if index is None:

@@ -10,8 +10,8 @@ from functools import partial
 from wdsflow.shards.source.base import SourceChangedError, SourceError, local_path
 
 from ..unusable import MISSING, NO_PATH, OUTSIDE, UNREADABLE, Unusable
-from .media_files import FileRef, Opened, Read, Rest
-from .safe_paths import ROW_FAULTS, URL, refuse_odd
+from .media_files import FileRef, Opened, Read, Rest, change_mark_of, path_of, size_of
+from .safe_paths import ROW_FAULTS, URL, check_file_name
 
 # Whose real paths are remembered.
 _MOST_FOLDERS = 10_000
@@ -43,7 +43,7 @@ class LocalFiles:
 
         Raises Unusable, SourceError.
         """
-        refuse_odd(name)
+        check_file_name(name)
         if ":" in name and (URL.match(name) or name.startswith("file:")):
             local = local_path(name)
             if local is None:
@@ -68,7 +68,7 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             raise Unusable(MISSING, f"{name!r:.200}") from None
         except OSError as error:
-            raise _fault(error, MISSING, path, f"{name!r:.200}: ") from None
+            raise _exception_for(error, MISSING, path, f"{name!r:.200}: ") from None
         except ValueError as error:
             raise Unusable(MISSING, f"{name!r:.200}: {error}") from None
         if not stat.S_ISREG(status.st_mode):
@@ -98,7 +98,7 @@ class LocalFiles:
 
         Raises Unusable, SourceError.
         """
-        path, size = str(ref[0]), int(ref[1])
+        path, size = path_of(ref), size_of(ref)
         try:
             file = os.open(path, _FLAGS)
             try:
@@ -110,16 +110,18 @@ class LocalFiles:
         except SourceError:
             raise
         except OSError as error:
-            raise _fault(error, UNREADABLE, path) from None
+            raise _exception_for(error, UNREADABLE, path) from None
         if len(first) == size:
             return Opened(size, first)
         if len(first) > size or size <= most:
             raise SourceChangedError(f"{path}: pack it again")
-        return Opened(size, first, Rest(partial(_after, ref, len(first)), size - len(first), path))
+        return Opened(
+            size, first, Rest(partial(_open_at, ref, len(first)), size - len(first), path)
+        )
 
     def name_of(self, ref: FileRef) -> str:
         """Return the path of a file below the root."""
-        return str(ref[0]).removeprefix(self._inside)
+        return path_of(ref).removeprefix(self._inside)
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files; links to folders are not followed. Raises SourceError."""
@@ -143,15 +145,15 @@ class LocalFiles:
 def _refuse_changed(file: int, ref: FileRef) -> None:
     """Raise SourceChangedError if an open file is not the one that was found, OSError."""
     status = os.fstat(file)
-    if status.st_size != ref[1] or status.st_mtime_ns != ref[2]:
-        raise SourceChangedError(f"{ref[0]}: pack it again")
+    if status.st_size != size_of(ref) or status.st_mtime_ns != change_mark_of(ref):
+        raise SourceChangedError(f"{path_of(ref)}: pack it again")
 
 
 @contextmanager
-def _after(ref: FileRef, start: int) -> Iterator[Read]:
+def _open_at(ref: FileRef, start: int) -> Iterator[Read]:
     """Open a file, whose first bytes were read, at an offset. Raises SourceError."""
     try:
-        file = os.open(str(ref[0]), _FLAGS)
+        file = os.open(path_of(ref), _FLAGS)
         try:
             _refuse_changed(file, ref)
             os.lseek(file, start, os.SEEK_SET)
@@ -161,10 +163,10 @@ def _after(ref: FileRef, start: int) -> Iterator[Read]:
     except SourceError:
         raise
     except OSError as error:
-        raise SourceError("io", f"{ref[0]} cannot be read: {error.strerror}") from None
+        raise SourceError("io", f"{path_of(ref)} cannot be read: {error.strerror}") from None
 
 
-def _fault(error: OSError, reason: str, path: str, before: str = "") -> Exception:
+def _exception_for(error: OSError, reason: str, path: str, before: str = "") -> Exception:
     """Return the exception for an OSError: Unusable for a row fault, otherwise SourceError.
 
     After a SourceError the run cannot go on.

@@ -33,9 +33,19 @@ def path_of(ref: FileRef) -> str:
     return "" if is_stored(ref) else str(ref[0])
 
 
+def offset_of(ref: FileRef) -> int:
+    """Return the offset in ``StoredBytes`` of bytes that were in a cell."""
+    return int(ref[0])
+
+
 def size_of(ref: FileRef) -> int:
     """Return the size of a file in bytes; 0 for one in a store, whose size is not known yet."""
     return int(ref[1]) if len(ref) > 1 else 0
+
+
+def change_mark_of(ref: FileRef) -> str | int:
+    """Return the mark that changes with a file: a time, a checksum or a hash."""
+    return ref[2]
 
 
 class Rest:

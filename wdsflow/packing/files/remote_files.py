@@ -9,11 +9,11 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import filesystem
-from wdsflow.shards.source.retries import trying
+from wdsflow.shards.source.retries import with_retries
 
 from ..unusable import MISSING, OUTSIDE, UNREADABLE, Unusable
-from .media_files import FileRef, Opened, Read, Rest
-from .safe_paths import URL, below
+from .media_files import FileRef, Opened, Read, Rest, path_of
+from .safe_paths import URL, path_below
 
 
 class RemoteFiles:
@@ -36,14 +36,14 @@ class RemoteFiles:
                 OUTSIDE,
                 f"{name!r:.200} is not in {self.root}; --root names the folder that holds all files",
             )
-        return [below(name, self.root)]
+        return [path_below(name, self.root)]
 
     def open(self, ref: FileRef, most: int) -> Opened:
         """Read the first bytes of a remote file.
 
         Raises Unusable if it does not exist, SourceError if the store fails.
         """
-        url = Shard.url(f"{self._exact}/{ref[0]}")
+        url = Shard.url(f"{self._exact}/{path_of(ref)}")
         try:
             source = open_source(url)
         except SourceError as error:
@@ -60,18 +60,18 @@ class RemoteFiles:
         if len(first) == size:
             return Opened(size, first)
         return Opened(
-            size, first, Rest(partial(_after, url, size, len(first)), size - len(first), url)
+            size, first, Rest(partial(_open_at, url, size, len(first)), size - len(first), url)
         )
 
     def name_of(self, ref: FileRef) -> str:
         """Return the path of a file below the root."""
-        return str(ref[0])
+        return path_of(ref)
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files. Raises SourceError."""
         system, path = filesystem(self._exact)
         try:
-            paths: list[str] = trying(lambda: system.find(path), self.root)
+            paths: list[str] = with_retries(lambda: system.find(path), self.root)
         except SourceError as error:
             raise SourceError(error.kind, f"{self.root} cannot be listed: {error}") from None
         return (name[len(path.rstrip("/")) + 1 :] for name in paths)
@@ -81,15 +81,15 @@ class RemoteFiles:
 
 
 @contextmanager
-def _after(url: Shard, size: int, start: int) -> Iterator[Read]:
+def _open_at(url: Shard, size: int, start: int) -> Iterator[Read]:
     """Open a file, whose first bytes were read, at an offset. Raises SourceError."""
     with open_source(url) as source:
         if source.length != size:
             raise SourceChangedError(f"{url}: pack it again")
-        yield _Onwards(source, start).read
+        yield _ForwardReader(source, start).read
 
 
-class _Onwards:
+class _ForwardReader:
     """Reads a source onwards from an offset."""
 
     def __init__(self, source: Source, at: int) -> None:

@@ -23,19 +23,19 @@ ROW_FAULTS = frozenset(
 )
 
 
-def refuse_odd(name: str) -> None:
+def check_file_name(name: str) -> None:
     """Raise Unusable if a name is empty, or has a NUL."""
     if not name or "\0" in name:
         raise Unusable(NO_PATH, "it is empty" if not name else f"{name!r:.200} has a NUL")
 
 
-def below(name: str, root: str) -> str:
+def path_below(name: str, root: str) -> str:
     """Return the path of a name below a root that has no links. Raises Unusable.
 
-    >>> below("./a/../b.jpg", "images.zip")
+    >>> path_below("./a/../b.jpg", "images.zip")
     'b.jpg'
     """
-    refuse_odd(name)
+    check_file_name(name)
     path = posixpath.normpath(name)
     if path == ".." or path.startswith(("/", "../")):
         raise Unusable(OUTSIDE, f"{name!r:.200} is not in {root}")

@@ -9,7 +9,7 @@ from typing import IO
 
 from wdsflow.shards.source.base import read_fully
 
-from .media_files import FIRST, FileRef, Opened, Read, Rest
+from .media_files import FIRST, FileRef, Opened, Read, Rest, offset_of, size_of
 
 
 class StoredBytes:
@@ -45,13 +45,13 @@ class StoredBytes:
 
     def open(self, ref: FileRef, most: int) -> Opened:
         """Read at most so many first bytes. Raises OSError."""
-        start, size = int(ref[0]), int(ref[1])
+        start, size = offset_of(ref), size_of(ref)
         first = read_fully(self._file, min(size, most), start)
         if len(first) == size:
             return Opened(size, first)
         missing = size - len(first)
         return Opened(
-            size, first, Rest(partial(self._after, start + len(first)), missing, str(self._path))
+            size, first, Rest(partial(self._open_at, start + len(first)), missing, str(self._path))
         )
 
     @property
@@ -66,7 +66,7 @@ class StoredBytes:
         return open(self._path, "rb", buffering=0)
 
     @contextmanager
-    def _after(self, start: int) -> Iterator[Read]:
+    def _open_at(self, start: int) -> Iterator[Read]:
         at = start
 
         def read(most: int) -> bytes:

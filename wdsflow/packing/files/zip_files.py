@@ -11,8 +11,8 @@ from functools import partial
 from wdsflow.shards.source.base import SourceError
 
 from ..unusable import MISSING, UNREADABLE, Unusable
-from .media_files import FIRST, FileRef, Opened, Read, Rest
-from .safe_paths import below
+from .media_files import FIRST, FileRef, Opened, Read, Rest, path_of, size_of
+from .safe_paths import path_below
 
 # Methods of compression raise errors of their own, or an OSError without a number.
 _OF_DATA = (None, errno.EINVAL)
@@ -48,7 +48,7 @@ class ZipFiles:
 
     def name_of(self, ref: FileRef) -> str:
         """Return the name of a file in the zip."""
-        return str(ref[0])
+        return path_of(ref)
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files."""
@@ -60,7 +60,7 @@ class ZipFiles:
 
     def find(self, name: str) -> FileRef:
         """Return the name, size and checksum of a file. Raises Unusable."""
-        path = below(name, self.root)
+        path = path_below(name, self.root)
         info = self._entries.get(path)
         if info is None:
             raise Unusable(MISSING, f"{name!r:.200}")
@@ -73,9 +73,9 @@ class ZipFiles:
 
         Raises Unusable, SourceError.
         """
-        size = int(ref[1])
+        size = size_of(ref)
         try:
-            with self._zip.open(self._entries[str(ref[0])]) as file:
+            with self._zip.open(self._entries[path_of(ref)]) as file:
                 first = file.read(most)
                 length = len(first)
                 while data := file.read(FIRST):
@@ -101,14 +101,16 @@ class ZipFiles:
         if len(first) == size:
             return Opened(size, first)
         return Opened(
-            size, first, Rest(partial(self._after, ref, len(first)), size - len(first), str(ref[0]))
+            size,
+            first,
+            Rest(partial(self._open_at, ref, len(first)), size - len(first), path_of(ref)),
         )
 
     @contextmanager
-    def _after(self, ref: FileRef, start: int) -> Iterator[Read]:
+    def _open_at(self, ref: FileRef, start: int) -> Iterator[Read]:
         """Unpack a file again, from an offset on. Raises SourceError."""
         try:
-            with self._zip.open(self._entries[str(ref[0])]) as file:
+            with self._zip.open(self._entries[path_of(ref)]) as file:
                 file.seek(start)
                 yield file.read
         except OSError as error:

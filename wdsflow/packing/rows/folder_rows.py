@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from wdsflow.repair.clean_names import tidy_names
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.tar.members import key_of
+from wdsflow.shards.tar.members import split_as_webdataset
 from wdsflow.table_files.errors import TableError
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
@@ -17,7 +17,7 @@ from wdsflow.text.words import how_many
 from ..files.field_types import is_media
 from ..files.media_files import MediaFiles
 from ..unusable import NO_CAPTION, NO_IMAGE, Unusable
-from .inputs import table_of
+from .inputs import table_kind
 from .json_cells import json_bytes
 from .keys import safe_key
 from .table import starts_with_bracket
@@ -89,7 +89,7 @@ class FolderRows:
         self.ignored: Counter[str] = Counter()
         paths = sorted(files.names())
         self.ignored.update(files.passed_over)
-        self.groups = self._grouped(paths)
+        self.groups = self._groups_of(paths)
         tables = self._tables(paths, files)
         if tables:
             raise HoldsTables(named, tables)
@@ -107,12 +107,12 @@ class FolderRows:
             return "files with the same name, images with txt"
         return "files with the same name"
 
-    def _grouped(self, paths: list[str]) -> list[FileGroup]:
+    def _groups_of(self, paths: list[str]) -> list[FileGroup]:
         """Return the files by sample; those that belong to none are counted."""
         groups: dict[str, FileGroup] = {}
         tidy = tidy_names(paths)
         for path, name, reason in zip(paths, tidy.names, tidy.reasons, strict=True):
-            parts = key_of(name) if name is not None else None
+            parts = split_as_webdataset(name) if name is not None else None
             if parts is None:
                 self.ignored[reason or "metadata"] += 1
                 continue
@@ -150,7 +150,7 @@ class FolderRows:
         for path in paths:
             if path in with_media or _is_hidden(path):
                 continue
-            kind = table_of(path)
+            kind = table_kind(path)
             if kind == "json":
                 json_files.append(path)
             elif kind not in ("", "zip"):
@@ -158,7 +158,7 @@ class FolderRows:
         for path in json_files[:_MOST_JSON]:
             if _is_array(path, files):
                 tables.add(path)
-        return sorted(tables, key=natural)
+        return sorted(tables, key=natural_order)
 
     def fields(self, group: FileGroup) -> list[tuple[str, str]]:
         """Return the fields and paths of a sample, images first, texts last. Raises Unusable."""
@@ -189,7 +189,7 @@ class FolderRows:
 
 def _field_order(name: str) -> tuple[object, ...]:
     """Return what fields are sorted by: images, other files, then texts."""
-    return _TEXTS.get(name, 0), not is_media(name), natural(name)
+    return _TEXTS.get(name, 0), not is_media(name), natural_order(name)
 
 
 def _is_hidden(path: str) -> bool:

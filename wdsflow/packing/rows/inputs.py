@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.shards.braces import expand_braces
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.source.base import local_path
 from wdsflow.table_files.errors import NoTable, TableError
@@ -61,10 +61,10 @@ def inputs_of(tables: Sequence[str]) -> list[Input]:
     return inputs
 
 
-def table_of(name: str) -> str:
+def table_kind(name: str) -> str:
     """Return the kind of a table, or zip, by its name; "" if it is none.
 
-    >>> table_of("https://host/captions.csv?X-Amz-Signature=x"), table_of("https://host/photos/")
+    >>> table_kind("https://host/captions.csv?X-Amz-Signature=x"), table_kind("https://host/photos/")
     ('csv', '')
     """
     base = unsigned(name).rpartition("/")[2]
@@ -88,13 +88,13 @@ def _expanded(name: str) -> list[Input]:
         return [_input(path)]
     patterns = expand_braces(name)
     if path is None:
-        return [Input(Shard.url(url), table_of(url) or "folder") for url in patterns]
+        return [Input(Shard.url(url), table_kind(url) or "folder") for url in patterns]
     matches: list[str] = []
     for pattern in patterns:
-        matches += sorted(glob.glob(os.path.expanduser(pattern)), key=natural)
+        matches += sorted(glob.glob(os.path.expanduser(pattern)), key=natural_order)
     if not matches:
         folder = os.path.dirname(path)
-        neighbours = [os.path.join(folder, neighbour) for neighbour in _listed(folder or ".")]
+        neighbours = [os.path.join(folder, neighbour) for neighbour in _names_in(folder or ".")]
         raise NoTable(name, neighbours)
     return [_input(match) for match in matches]
 
@@ -119,9 +119,9 @@ def _input(path: str) -> Input:
         for name in METADATA:
             table = os.path.join(path, name)
             if os.path.isfile(table):
-                return Input(Shard.file(table), table_of(table))
+                return Input(Shard.file(table), table_kind(table))
         return Input(Shard.file(path), "folder")
-    kind = table_of(path)
+    kind = table_kind(path)
     if not kind:
         raise TableError(
             f"{path}: its kind is not known: tables end in .parquet, .csv, .tsv, .jsonl or .json;"
@@ -130,7 +130,7 @@ def _input(path: str) -> Input:
     return Input(Shard.file(path), kind)
 
 
-def _listed(folder: str) -> list[str]:
+def _names_in(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except OSError:

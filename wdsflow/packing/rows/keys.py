@@ -25,12 +25,12 @@ def fits_header(name: str) -> bool:
     return len(name.encode("utf-8", "surrogateescape")) <= _NAME
 
 
-def numbered(row: int) -> str:
+def numbered_key(row: int) -> str:
     """Return the key of a row that has no other: its number, as in messages.
 
     Numbers start at 1 and continue through all tables.
 
-    >>> numbered(42)
+    >>> numbered_key(42)
     '00000042'
     """
     return f"{row:08d}"

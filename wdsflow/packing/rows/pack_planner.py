@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import named
+from wdsflow.shards.source.base import single_shard
 from wdsflow.table_files.errors import TableError
 from wdsflow.table_files.remote_copy import local_copy
 from wdsflow.text.words import how_many
@@ -24,7 +24,7 @@ from ..pack_report import PackReport
 from ..pack_workers import MANY_ROWS
 from ..unusable import Unusable
 from .inputs import Input
-from .keys import numbered
+from .keys import numbered_key
 from .plan import PackPlan
 from .stored_rows import File, PlannedRow
 from .table import Table
@@ -80,7 +80,7 @@ class PackPlanner:
                 self._read_folder(number, source)
             if self.plan.rows == rows_before:
                 raise TableError(f"{source.named} has no rows")
-        self.plan.order(self.request.key or "", [source.named for source in self.inputs])
+        self.plan.order_rows(self.request.key or "", [source.named for source in self.inputs])
         self.stored.flush()
 
     def jobs(self, folder: Path) -> list[PackJob]:
@@ -133,9 +133,9 @@ class PackPlanner:
         rows = TableRows(number, layout, files, self.stored, self.request.key)
         for row_number, row in enumerate(table.rows(), 1):
             self._count_row(files)
-            default_key = numbered(self.plan.rows)
+            default_key = numbered_key(self.plan.rows)
             try:
-                planned = rows.planned(row_number, row, default_key)
+                planned = rows.plan_row(row_number, row, default_key)
             except Unusable as error:
                 self.plan.leave_out(number, row_number, error)
             else:
@@ -175,7 +175,7 @@ class PackPlanner:
             return files_in_zip(source.named.path or local_copy(source.named, self.scratch, ".zip"))
         root = source.folder
         if self.request.root is not None and source.has_table:
-            root = named(str(self.request.root))
+            root = single_shard(str(self.request.root))
         return files_below(root, needs_sizes=self.limit.size is not None)
 
     def _refuse_options_of_tables(self, source: Input) -> None:

@@ -43,7 +43,7 @@ class PackPlan:
         rows: rows that were read.
         count: those that may become samples.
         left_out: all others.
-        stored: reads those that may become samples, after ``order``.
+        stored: reads those that may become samples, after ``order_rows``.
     """
 
     scratch: Path
@@ -89,7 +89,7 @@ class PackPlan:
             LeftOut(source, row, error.column, error.reason, error.detail, error.value)
         )
 
-    def order(self, key_column: str, names: Sequence[str]) -> None:
+    def order_rows(self, key_column: str, names: Sequence[str]) -> None:
         """Leave out rows that repeat an earlier key, and put the others in order.
 
         No rows can be added after this.
@@ -105,7 +105,7 @@ class PackPlan:
 
     def _flush(self) -> None:
         """Write the rows in memory to the file of locations or the table that orders them."""
-        self._writer.locate(self._ordered)
+        self._writer.append_locations(self._ordered)
         self._ordered = array("Q")
         if self._tables is None or not self._unflushed:
             return
@@ -137,8 +137,8 @@ class PackPlan:
         tables.run("DROP TABLE planned")
         repeated = tables.rows("SELECT start, first FROM marked WHERE again ORDER BY number")
         for start, first in repeated:
-            row = self.stored.at(start)
-            earlier = self.stored.at(first)
+            row = self.stored.row_at(start)
+            earlier = self.stored.row_at(first)
             table = f" of {names[earlier.source]}" if earlier.source != row.source else ""
             detail = f"{row.key!r:.200}, as row {earlier.number:,}{table}"
             self.leave_out(row.source, row.number, Unusable(REPEATED, detail, key_column))
@@ -147,13 +147,13 @@ class PackPlan:
             "SELECT start, length, bytes FROM marked WHERE NOT again ORDER BY rank, number"
         )
         for batch in ordered:
-            self._writer.locate(array("Q", chain.from_iterable(batch)))
+            self._writer.append_locations(array("Q", chain.from_iterable(batch)))
         tables.run("DROP TABLE marked")
 
     def bounds(self) -> list[tuple[int, int]]:
         """Return the rows of each shard: from the first up to the second."""
         if self.limit.size is not None:
-            return list(self._by_size(self.limit.size))
+            return list(self._bounds_by_size(self.limit.size))
         if not self.count:
             return []
         # Rounded up.
@@ -161,7 +161,7 @@ class PackPlan:
         borders = [number * self.count // shards for number in range(shards + 1)]
         return list(pairwise(borders))
 
-    def _by_size(self, most: int) -> Iterator[tuple[int, int]]:
+    def _bounds_by_size(self, most: int) -> Iterator[tuple[int, int]]:
         """Fill shards up to ``most`` bytes; a larger sample is alone in its shard."""
         start = 0
         total = len(END)

@@ -60,7 +60,7 @@ class RowsWriter:
         self._size += len(data)
         return start, len(data)
 
-    def locate(self, numbers: "array[int]") -> None:
+    def append_locations(self, numbers: "array[int]") -> None:
         """Append the locations of the next rows, as an array of their numbers.
 
         Raises OSError.
@@ -96,13 +96,13 @@ class StoredRows:
                 start += count
                 yield from zip(*[iter(numbers)] * _NUMBERS, strict=True)
 
-    def at(self, start: int) -> PlannedRow:
+    def row_at(self, start: int) -> PlannedRow:
         """Return the row at an offset of the file of rows."""
         with open(self._rows, "rb", buffering=0) as file:
             lengths = _LENGTHS.unpack(os.pread(file.fileno(), _LENGTHS.size, start))
             return _row(os.pread(file.fileno(), _LENGTHS.size + sum(lengths), start))
 
-    def raw(self, start: int, end: int) -> Iterator[bytes]:
+    def raw_rows(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of rows, in the order of the shards; neighbours are read together."""
         with open(self._rows, "rb", buffering=0) as file:
             block = b""
@@ -118,9 +118,9 @@ class StoredRows:
                 last_end = first + length
                 yield block[first - block_start : last_end - block_start]
 
-    def planned(self, start: int, end: int) -> Iterator[PlannedRow]:
+    def planned_rows(self, start: int, end: int) -> Iterator[PlannedRow]:
         """Yield rows, in the order of the shards."""
-        return map(_row, self.raw(start, end))
+        return map(_row, self.raw_rows(start, end))
 
 
 def _row(data: bytes) -> PlannedRow:

@@ -52,7 +52,7 @@ class Table:
             self._path = Shard.file(local_copy(self._path, scratch, ".parquet"))
 
     @property
-    def text(self) -> str:
+    def text_file(self) -> str:
         """The file, if the first line of it names the columns; otherwise ""."""
         return self.named if self.kind in _TEXTS else ""
 
@@ -62,17 +62,17 @@ class Table:
         For JSON, those of the first 1,000 rows. Raises TableError, NoColumn.
         """
         if self.kind == "parquet":
-            return self._unique(self._parquet().names)
+            return self._require_unique(self._parquet().names)
         if self.kind in _TEXTS:
             names, _ = next(csv_cells(self._path, self.kind), ([], 0))
-            return self._unique(names)
+            return self._require_unique(names)
         # A dict keeps the order.
         names_seen: dict[str, None] = {}
         for row in islice(self.rows(), _FIRST_ROWS):
             names_seen.update(dict.fromkeys(row))
         return list(names_seen)
 
-    def pictures(self) -> list[str]:
+    def bytes_columns(self) -> list[str]:
         """Return the columns that hold the bytes of files; none of a table of text."""
         if self.kind != "parquet":
             return []
@@ -91,7 +91,7 @@ class Table:
         else:
             yield from self._text_rows()
 
-    def _unique(self, names: list[str]) -> list[str]:
+    def _require_unique(self, names: list[str]) -> list[str]:
         """Return the names if all are different.
 
         Raises NoColumn if two are the same, because a row would lose one of the values.
@@ -100,7 +100,7 @@ class Table:
             if count == 1:
                 continue
             if name.strip():
-                raise NoColumn(self.named, name, names, self.text)
+                raise NoColumn(self.named, name, names, self.text_file)
             raise TableError(
                 f"{self.named} has {count} columns without a name: give each a name of its own"
             )

@@ -27,15 +27,15 @@ def table_layout(table: Table, request: PackRequest) -> TableLayout:
         raise TableError(f"{table.named} has no rows")
     layout = layout_of(
         columns,
-        table.pictures(),
+        table.bytes_columns(),
         table.named,
         image=request.image,
         caption=request.caption,
         token=request.image_token,
-        text=table.text,
+        text=table.text_file,
     )
     if request.key is not None and columns.count(request.key) != 1:
-        raise NoColumn(table.named, request.key, columns, table.text)
+        raise NoColumn(table.named, request.key, columns, table.text_file)
     return replace(layout, has_bytes=table.kind == "parquet")
 
 
@@ -70,7 +70,7 @@ class TableRows:
         self.changed_keys = 0
         self.first_changed = ""
 
-    def planned(self, number: int, row: TableRow, default_key: str) -> PlannedRow:
+    def plan_row(self, number: int, row: TableRow, default_key: str) -> PlannedRow:
         """Return a row, of a number from 1 on, as a sample. Raises Unusable."""
         key = default_key
         if self._key_column is not None:

@@ -31,7 +31,7 @@ def write_shard(job: PackJob, report: PackedShard, stop: Event) -> None:
         report.output = str(job.target)
 
 
-def look_at(job: PackJob, stop: Event) -> PackedShard:
+def report_without_writing(job: PackJob, stop: Event) -> PackedShard:
     """Return the report of a shard that is not written."""
     report = PackedShard.of(job)
     for row, contents in _samples(job, report, stop):

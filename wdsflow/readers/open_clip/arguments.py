@@ -19,7 +19,7 @@ from typing import TypeVar
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import release_numbers
 from wdsflow.shards.shard_names import IMAGES
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from .models import why_no_model
 from .versions import OpenClip4
@@ -316,7 +316,7 @@ def run_parser(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
     if "unrecognized" in message:
         flags = known_flags()
         meant = [nearest_flag(word, flags) for word in message.split() if word.startswith("--")]
-        message += f"; did you mean {listed(filter(None, meant))}?" if any(meant) else ""
+        message += f"; did you mean {enumeration(filter(None, meant))}?" if any(meant) else ""
     raise ArgumentsError(message)
 
 

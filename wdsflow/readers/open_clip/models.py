@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 _ELSEWHERE = "hf-hub:"
 _FOLDER = "local-dir:"
@@ -35,7 +35,7 @@ def why_no_model(name: str, pretrained: str) -> str:
     plain = name.replace("/", "-")
     if plain not in known:
         near = difflib.get_close_matches(plain, sorted(known), _NEAREST)
-        meant = f"did you mean {listed(near).replace(' and ', ' or ')}?" if near else _LISTING
+        meant = f"did you mean {enumeration(near).replace(' and ', ' or ')}?" if near else _LISTING
         return f"--model {name}: open_clip has no such model; {meant}"
     tags = pretrained_tags().get(plain, ())
     if not pretrained or os.path.isfile(pretrained) or pretrained.lower().replace("-", "_") in tags:
@@ -43,9 +43,7 @@ def why_no_model(name: str, pretrained: str) -> str:
     if not tags:
         return f"--pretrained {pretrained}: no such file, and open_clip has no weights of {name}"
     near = difflib.get_close_matches(pretrained, sorted(tags), _NEAREST) or sorted(tags)[:_NEAREST]
-    return (
-        f"--pretrained {pretrained}: no such file, and no weights of {name}; it has {listed(near)}"
-    )
+    return f"--pretrained {pretrained}: no such file, and no weights of {name}; it has {enumeration(near)}"
 
 
 @cache

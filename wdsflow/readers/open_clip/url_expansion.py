@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.shards.written_names import compact
+from wdsflow.shards.written_names import compact_patterns
 
 Url = TypeVar("Url", bound=str)
 
@@ -102,7 +102,7 @@ def with_braces(data: str) -> str:
     if any(url.path is None for url in urls):
         return ""
     for most in range(1, min(len(urls), _MOST_SOURCES) + 1):
-        patterns = compact(urls, most)
+        patterns = compact_patterns(urls, most)
         if len(patterns) > most:
             continue
         joined = "::".join(patterns)

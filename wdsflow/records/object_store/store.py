@@ -77,33 +77,37 @@ class Store:
         finally:
             self._objects.unlock()
 
-    def look(self) -> dict[str, Any] | None:
+    def fetch_records(self) -> None:
         """Fill the folder with the records of runs, without holding the lock.
 
-        Returns the content of the lock, and its age in seconds.
-
-        Returns None if no run holds the lock. Raises StoreError.
+        Raises StoreError.
         """
         records = dict[str, int]()
         for name, size in self._objects.sizes().items():
             if name.startswith(f"{INSIDE}/") and name.endswith((".json", ".jsonl")):
                 records[name] = size
         self._fetch(records)
+
+    def lock_holder(self) -> dict[str, Any] | None:
+        """Return who holds the lock of the folder, None if nobody does.
+
+        ``age``: seconds since the holder last wrote it. Raises StoreError.
+        """
         return self._objects.lock_holder()
 
     def url_of(self, path: Path) -> str:
         """Return the url of a file of the working folder, as ``objects`` does."""
-        return self._objects.url_of(self._name(path))
+        return self._objects.url_of(self._object_name(path))
 
-    def recall(self, paths: Iterable[Path]) -> None:
+    def fill_stubs(self, paths: Iterable[Path]) -> None:
         """Fill the pieces of stubs from which a file's identity is computed.
 
         Raises StoreError.
         """
-        names = [self._name(path) for path in paths]
+        names = [self._object_name(path) for path in paths]
         _for_each(self._fill, [name for name in names if name in self._empty_stubs])
 
-    def put(self, lines: Path, name: str, line: bytes, files: Iterable[Path]) -> None:
+    def upload_output(self, lines: Path, name: str, line: bytes, files: Iterable[Path]) -> None:
         """Upload the files of a finished output, and then its line. Raises StoreError, Busy.
 
         Args:
@@ -112,11 +116,11 @@ class Store:
             line: its line.
             files: all of its files.
         """
-        names = [self._name(path) for path in files]
+        names = [self._object_name(path) for path in files]
         changed = [name for name in names if self._state(name) != self._stored.get(name)]
         _for_each(self._upload, changed, _UPLOADS_AT_A_TIME)
         self._remove_earlier(name)
-        lines_file = self._name(lines)
+        lines_file = self._object_name(lines)
         line_object = f"{lines_file.removesuffix('.jsonl')}{_LINES}/{name}.json"
         self._objects.write(line_object, line)
         self._line_objects.setdefault(lines_file, set()).add(line_object)
@@ -155,7 +159,7 @@ class Store:
 
         This applies to stores that keep and list them.
         """
-        self._objects.abort_uploads(self._name(path) for path in paths)
+        self._objects.abort_uploads(self._object_name(path) for path in paths)
 
     # From the store to the working folder.
 
@@ -247,9 +251,9 @@ class Store:
             for file in files:
                 is_lock = is_inside and file.startswith("lock")
                 if not is_lock and not file.endswith(".wdsflow.tmp"):
-                    yield self._name(Path(folder, file))
+                    yield self._object_name(Path(folder, file))
 
-    def _name(self, path: Path) -> str:
+    def _object_name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _state(self, name: str) -> "_FileState | None":

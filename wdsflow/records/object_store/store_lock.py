@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from wdsflow.records.folder_lock import Busy
-from wdsflow.records.process_identity import is_alive, is_here, this_process, who
-from wdsflow.shards.source.limits import reported, within_limit
+from wdsflow.records.process_identity import is_alive, is_visible_here, process_text, this_process
+from wdsflow.shards.source.limits import call_within_limit, slow_request_reported
 
 _log = logging.getLogger(__name__)
 # Seconds between two writes of the lock.
@@ -82,7 +82,9 @@ class StoreLock:
         if self._successor is None and time.time() - self._written > self._stale / 2:
             self._attempt(self._beat)
         if self._successor is not None:
-            raise Busy(f"another run took over {self._folder} meanwhile: {who(self._successor)}")
+            raise Busy(
+                f"another run took over {self._folder} meanwhile: {process_text(self._successor)}"
+            )
 
     def close(self, *, remove: bool = True) -> None:
         """Release the lock: remove the object, unless another run has taken over."""
@@ -92,8 +94,8 @@ class StoreLock:
             return
         self._thread.join(BEAT)
         # Every file system raises its own errors; a lock that stays is taken over.
-        with suppress(Exception), reported(self._folder):
-            within_limit(self._remove, self._folder)
+        with suppress(Exception), slow_request_reported(self._folder):
+            call_within_limit(self._remove, self._folder)
 
     def _acquire(self) -> None:
         """Write the lock when no other run holds it. Raises Busy."""
@@ -126,9 +128,9 @@ class StoreLock:
         It works if it has written the lock again, or its process exists.
         """
         is_written_again = seen is not None and content != seen
-        if is_written_again or (is_here(content) and not _is_released(content)):
+        if is_written_again or (is_visible_here(content) and not _is_released(content)):
             raise Busy(
-                f"another run works in {self._folder} ({who(content)}); wait for it or stop it"
+                f"another run works in {self._folder} ({process_text(content)}); wait for it or stop it"
             )
 
     def _warn_of_wait(self, content: dict[str, Any]) -> None:
@@ -136,7 +138,7 @@ class StoreLock:
             "wdsflow: %s: waiting up to %.0f s, as %s may still run",
             self._folder,
             self._stale,
-            who(content),
+            process_text(content),
         )
 
     def _is_ours(self, content: dict[str, Any] | None) -> bool:
@@ -183,7 +185,7 @@ class StoreLock:
                 self._beat()
 
 
-def look_at_lock(system: Any, key: str) -> dict[str, Any] | None:
+def read_lock_holder(system: Any, key: str) -> dict[str, Any] | None:
     """Return who holds a lock, None if nobody does.
 
     ``age``: seconds since its last beat, by the clock of this machine.
@@ -210,7 +212,7 @@ def _read_content(system: Any, key: str) -> dict[str, Any] | None:
 
 def _is_released(content: dict[str, Any]) -> bool:
     """Return whether a lock is of an ended process of this machine, or released by this one."""
-    if not is_here(content):
+    if not is_visible_here(content):
         return False
     if content.get("pid") == os.getpid() and content.get("token") not in _held:
         return True

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.source.base import SourceError
-from wdsflow.shards.source.limits import reported
+from wdsflow.shards.source.limits import slow_request_reported
 from wdsflow.shards.source.remote import filesystem
-from wdsflow.shards.source.retries import trying
+from wdsflow.shards.source.retries import with_retries
 from wdsflow.text.secrets import redact
 
-from .store_lock import StoreLock, look_at_lock
+from .store_lock import StoreLock, read_lock_holder
 
 T = TypeVar("T")
 
@@ -65,8 +65,8 @@ class StoreObjects:
         self._lock.close(remove=self.fault != "io")
 
     def lock_holder(self) -> dict[str, Any] | None:
-        """Return who holds the lock, as ``look_at_lock`` does."""
-        return self._request(lambda: look_at_lock(self._system, self._key(LOCK)))
+        """Return who holds the lock, as ``read_lock_holder`` does."""
+        return self._request(lambda: read_lock_holder(self._system, self._key(LOCK)))
 
     def url_of(self, name: str) -> str:
         """Return the url of an object, spelled as fsspec does."""
@@ -144,7 +144,7 @@ class StoreObjects:
         if prefix:
             prefix += "/"
         # It only saves space, and many may write but not list uploads.
-        with suppress(Exception), reported(self.url):
+        with suppress(Exception), slow_request_reported(self.url):
             answer = self._system.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix)
             for upload in answer.get("Uploads") or ():
                 if f"{bucket}/{upload['Key']}" in keys:
@@ -174,7 +174,7 @@ class StoreObjects:
         """
         url = f"{self.url}/{name}" if name else self.url
         try:
-            return trying(send, url, size)
+            return with_retries(send, url, size)
         except SourceError as error:
             self.fault = error.kind
             message = str(error).removeprefix("no such file: ")

@@ -104,7 +104,7 @@ class FirstPass:
 
         def note(job: LookJob, look: ShardLook) -> None:
             looks[job.files] = look
-            if not look.unread:
+            if not look.is_unread:
                 join.add_samples(numbers[job.files], JoinValues.read(job.files))
 
         run_on_shards(
@@ -115,7 +115,7 @@ class FirstPass:
     def _assign(self, join: SampleJoin, looks: Sequence[ShardLook]) -> None:
         """Assign rows to samples, unless the join does not match."""
         options = self._options
-        matches = self.matches = join.join()
+        matches = self.matches = join.match_rows()
         contradiction = join.contradiction()
         if contradiction:
             raise ContradictedJoin(contradiction)
@@ -123,8 +123,8 @@ class FirstPass:
             refuse_ambiguous(matches, str(options.on))
         files: list[Path | None] = []
         for job, look in zip(self._shards, looks, strict=True):
-            files.append(None if look.unread else job.files)
+            files.append(None if look.is_unread else job.files)
         join.assign(matches, files, options.ambiguous)
-        if not matches.matched and not all(look.unread for look in looks):
+        if not matches.matched and not all(look.is_unread for look in looks):
             samples = sum(look.samples for look in looks)
             raise no_match(samples, join, matches, options.on, options.table_name)

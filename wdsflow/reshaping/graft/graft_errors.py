@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import enumeration, how_many
 
 if TYPE_CHECKING:
     from wdsflow.joining.join_on import JoinOn
@@ -31,7 +31,7 @@ def refuse_ambiguous(matches: "Matches", on: str) -> None:
         if matches.by_samples:
             parts.append(f"{how_many(matches.by_samples, 'sample')} with the row of another sample")
         such = ", ".join(escape(each, 80) for each in matches.examples)
-        raise AmbiguousJoin(f"{on} does not identify samples: {listed(parts)}, such as {such}")
+        raise AmbiguousJoin(f"{on} does not identify samples: {enumeration(parts)}, such as {such}")
 
 
 class ContradictedJoin(ValueError):

@@ -51,7 +51,7 @@ class GraftPieces:
         self.unset: Counter[str] = Counter()
         self._values = values_to_set(job.fields, job.columns)
         # Then new members need extended headers.
-        self._extended = job.look.renaming
+        self._extended = job.look.has_renaming_header
         # If only whole fields are set, members of many samples are made at once.
         sets_inside = any(value.name for value in self._values)
         self._is_quick = not self._extended and not sets_inside
@@ -76,7 +76,7 @@ class GraftPieces:
             numbers = outcomes[report.samples :][: len(notes.keys)].tolist()
             if len(numbers) < len(notes.keys):
                 raise SourceChangedError
-            for index, pieces in enumerate(self._of_notes(notes, numbers, rows, stop)):
+            for index, pieces in enumerate(self._pieces_of_notes(notes, numbers, rows, stop)):
                 if not pieces:
                     continue
                 report.written += 1
@@ -88,7 +88,7 @@ class GraftPieces:
         if report.samples != len(outcomes) or self._job.shard.identity() != self._job.look.inputs:
             raise SourceChangedError
 
-    def _of_notes(
+    def _pieces_of_notes(
         self, notes: NotedSamples, outcomes: Sequence[int], rows: Iterator[Values], stop: Event
     ) -> Iterator[Pieces]:
         """Yield the pieces of each of these samples, none for one that is left out."""
@@ -96,17 +96,19 @@ class GraftPieces:
         for values in _windows(outcomes, rows):
             if stop.is_set():
                 raise InterruptedError("given up")
-            of_whole_fields = self._of_whole_fields(notes, index, values)
+            of_whole_fields = self._pieces_of_whole_fields(notes, index, values)
             for sample_values, pieces in zip(values, of_whole_fields, strict=True):
                 self._report.samples += 1
                 if pieces is None:
-                    yield self._of_sample(notes.sample(index), outcomes[index], sample_values)
+                    yield self._pieces_of_sample(
+                        notes.sample(index), outcomes[index], sample_values
+                    )
                 else:
                     self._report.matched += 1
                     yield pieces
                 index += 1
 
-    def _of_whole_fields(
+    def _pieces_of_whole_fields(
         self, notes: NotedSamples, first: int, values: Sequence[Values | None]
     ) -> Sequence[Pieces | None]:
         """Return the pieces of adjacent samples whose values are all set as whole fields.
@@ -153,7 +155,7 @@ class GraftPieces:
             contents.append(data)
         return contents
 
-    def _of_sample(self, sample: TarSample, outcome: int, values: Values | None) -> Pieces:
+    def _pieces_of_sample(self, sample: TarSample, outcome: int, values: Values | None) -> Pieces:
         """Return the pieces of a sample, none if it is left out, and count it."""
         report = self._report
         if sample.trouble:

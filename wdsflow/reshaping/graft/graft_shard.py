@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 def graft_shard(job: GraftJob, report: ShardGraft, stop: Event) -> None:
     """Write a shard. Raises OSError if it cannot be read, or the output cannot be written."""
     report.lost += job.look.lost
-    if job.look.unread:
+    if job.look.is_unread:
         return
-    outcomes = job.shard.numbers(ROWS)
+    outcomes = job.shard.read_numbers(ROWS)
     written = outcomes >= 0 if job.drop_unmatched else outcomes != DAMAGED
     if not written.any():
         _count_unwritten(job, outcomes, report)
         return
-    with job.shard.opened() as (source, _):
+    with job.shard.open_shard() as (source, _):
         report.bytes = write_pieces(job.target, source, grafted_pieces(job, source, report, stop))
     report.output = str(job.target)
-    report.uncounted = job.shard.uncounted(written)
+    report.uncounted = job.shard.count_uncounted(written)
 
 
 def grafted_pieces(
@@ -50,7 +50,7 @@ def grafted_pieces(
     Raises SourceChangedError, also at the end, if the shard has changed; SourceError, OSError.
     """
     pieces = GraftPieces(job, source, report)
-    if job.look.noted:
+    if job.look.has_notes:
         notes = NotedSamples.read(job.shard.files)
         headers = job.look.headers
     else:
@@ -60,7 +60,7 @@ def grafted_pieces(
         # They grow while the notes are read.
         headers = samples.headers
     rows = read_rows(job.shard.files.with_suffix(VALUES))
-    outcomes = job.shard.numbers(ROWS)
+    outcomes = job.shard.read_numbers(ROWS)
     for sample_pieces in pieces.of_samples(notes, headers, outcomes, rows, stop):
         yield from sample_pieces
     for field in job.fields:

@@ -115,7 +115,7 @@ class SampleJoin:
         query = "SELECT value FROM samples WHERE value IS NOT NULL ORDER BY position LIMIT ?"
         return [without_shard_prefix(value) for (value,) in self._tables.rows(query, most)]
 
-    def join(self) -> Matches:
+    def match_rows(self) -> Matches:
         """Find the rows of all samples, without assigning them yet."""
         self._tables.run(_PAIRS)
         matches = Matches(self.table.rows, self.table.rows - self.table.rows_with_value)
@@ -128,7 +128,7 @@ class SampleJoin:
     def contradiction(self) -> Contradiction | None:
         """Return the checked column in which most samples differ from their rows.
 
-        None if no sample differs. Call it after ``join``.
+        None if no sample differs. Call it after ``match_rows``.
         """
         worst: Contradiction | None = None
         for number, column in enumerate(self._checked):
@@ -153,7 +153,7 @@ class SampleJoin:
     def assign(self, matches: Matches, shards: Sequence[Path | None], ambiguous: Ambiguous) -> None:
         """Assign rows to samples, and write ``ROWS`` and ``VALUES`` of each shard.
 
-        Counts in the ``matches`` of ``join``.
+        Counts in the ``matches`` of ``match_rows``.
 
         ``shards``: the path of the files of each, without ending; None if it could not be read.
         ``ambiguous``: the policy for samples that share a value, and for samples whose value is in

@@ -61,7 +61,7 @@ class LookJob:
     scope: str = ""
     allow_pipe: bool = False
 
-    def opened(self) -> AbstractContextManager[tuple[Source, str]]:
+    def open_shard(self) -> AbstractContextManager[tuple[Source, str]]:
         """Open the shard for a block, as ``seekable`` does. Raises SourceError, OSError."""
         return seekable(self.url, self.files.parent, allow_pipe=self.allow_pipe, here=False)
 
@@ -69,7 +69,7 @@ class LookJob:
         """Return an identity that changes with the shard. Raises SourceError."""
         return input_identity(self.url)
 
-    def numbers(self, ending: str) -> "NDArray[np.int64]":
+    def read_numbers(self, ending: str) -> "NDArray[np.int64]":
         """Return the numbers in one of the shard's files.
 
         np.load is not used: it may fail in concurrent threads (gh-106905).
@@ -78,14 +78,14 @@ class LookJob:
 
         return np.fromfile(self.files.with_suffix(ending), np.int64)
 
-    def uncounted(self, written: "NDArray[np.bool_]") -> int:
+    def count_uncounted(self, written: "NDArray[np.bool_]") -> int:
         """Return how many written samples ``validate`` does not count.
 
         Their key is a duplicate.
         """
         import numpy as np
 
-        keys = self.numbers(KEYS)[written]
+        keys = self.read_numbers(KEYS)[written]
         return len(keys) - len(np.unique(keys))
 
 
@@ -101,21 +101,21 @@ class ShardLook:
     # Samples next to damage.
     troubles: dict[str, int] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
-    unread: bool = False
+    is_unread: bool = False
     # Whether there are notes on all samples.
-    noted: bool = False
+    has_notes: bool = False
     headers: list[Range] = field(default_factory=list)
     # A global header changes names or sizes.
-    renaming: bool = False
+    has_renaming_header: bool = False
 
 
 def look_at(job: LookJob, stop: Event, *, request: LookRequest) -> ShardLook:
     """Look at a shard. Raises OSError if the notes cannot be written."""
     try:
         # Its bytes may differ the next time.
-        look = ShardLook(job.url, job.identity(), noted=not job.url.is_pipe)
+        look = ShardLook(job.url, job.identity(), has_notes=not job.url.is_pipe)
         with (
-            job.opened() as (source, damage),
+            job.open_shard() as (source, damage),
             open(job.files.with_suffix(NOTES), "wb") as notes,
             open(job.files.with_suffix(JOINS), "wb") as joins,
         ):
@@ -126,7 +126,7 @@ def look_at(job: LookJob, stop: Event, *, request: LookRequest) -> ShardLook:
         if job.identity() != look.inputs:
             raise SourceChangedError
     except SourceError as error:
-        return ShardLook(job.url, lost=[str(error)], unread=True)
+        return ShardLook(job.url, lost=[str(error)], is_unread=True)
     job.files.with_suffix(KEYS).write_bytes(walk.keys.tobytes())
     return look
 
@@ -155,7 +155,7 @@ class _Look:
         samples = Samples(source, contents=False, keep=reads_json)
         value_of = join_value(samples, request.on, self._scope, request.digits)
         for number, sample in enumerate(samples):
-            if look.noted:
+            if look.has_notes:
                 self._notes.add(sample)
             self._add(samples, sample, value_of)
             if number % _STOP_INTERVAL == 0 and stop.is_set():
@@ -166,7 +166,7 @@ class _Look:
         look.left_out = dict(samples.left_out)
         look.troubles = dict(self._troubles)
         look.headers = samples.headers
-        look.renaming = samples.global_records
+        look.has_renaming_header = samples.global_records
         look.lost += [damage for damage in samples.damage if not is_harmless(damage)]
 
     def _add(
@@ -192,12 +192,12 @@ class _Look:
     def _write(self) -> None:
         import orjson
 
-        if self._look.noted:
+        if self._look.has_notes:
             try:
                 self._notes_file.write(orjson.dumps(vars(self._notes)) + b"\n")
             except TypeError:
                 # A name that is not UTF-8.
-                self._look.noted = False
+                self._look.has_notes = False
             self._notes = NotedSamples(self._request.touched)
         self._look.samples += len(self._joins.values)
         self._joins_file.write(orjson.dumps([*self._joins]) + b"\n")

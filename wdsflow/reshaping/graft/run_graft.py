@@ -12,7 +12,7 @@ from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import GraftRequest
-from wdsflow.shards.atomic import scratch_folder, writing
+from wdsflow.shards.atomic import atomic_file, scratch_folder
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -65,10 +65,10 @@ def graft_shards(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return _into(folder, urls, request).naming(out, folder)
+        return _graft_into(folder, urls, request).name_by_url(out, folder)
 
 
-def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:
+def _graft_into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:
     options = options_of(request)
     shards = expand_existing(urls, allow_pipe=request.allow_pipe)
     tables = [Shard.file(str(path)) for path in options.table.files]
@@ -76,7 +76,7 @@ def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> Gra
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not request.restart:
             record.refuse_other(options.flags())
-        record.refuse_company()
+        record.refuse_foreign_shards()
         work = folder / INSIDE / _WORK
         first_pass = FirstPass(options, folder, work, shards, request.begin)
         with scratch_folder(work):
@@ -128,7 +128,7 @@ def _list_unmatched(path: Path, join: SampleJoin, matches: Matches) -> list[str]
         path.unlink(missing_ok=True)
         return []
     with (
-        writing(path) as file,
+        atomic_file(path) as file,
         open(file, "w", encoding="utf-8", newline="", closefd=False) as stream,
     ):
         stream.writelines(join.unmatched_lines())

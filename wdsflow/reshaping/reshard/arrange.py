@@ -42,7 +42,7 @@ def arrange(
     parts = [RowFile(scratch / f"part-{number}.rows") for number in range(len(options.parts))]
     left_out: Counter[str] = Counter()
     with ExitStack() as stack:
-        tables = stack.enter_context(Tables(scratch)) if options.scattered else None
+        tables = stack.enter_context(Tables(scratch)) if options.is_scattered else None
         pieces: Iterable[Rows] = (rows for job in inputs for rows in job.rows.pieces())
         if tables is not None and options.by_key:
             pieces = _sorted(tables, "BLOB", _with_keys(inputs))

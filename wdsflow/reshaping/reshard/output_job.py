@@ -14,13 +14,13 @@ class OutputShardJob:
         rows: the samples of its part, in order.
         start: the first of its samples.
         end: the sample after its last one.
-        scattered: neighbours are from anywhere in the inputs, so they are announced before they are
-            read.
+        is_scattered: neighbours are from anywhere in the inputs, so they are announced before they
+            are read.
         target: the file to write.
     """
 
     rows: RowFile
     start: int
     end: int
-    scattered: bool
+    is_scattered: bool
     target: Path

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
-from wdsflow.pieces.tar_members import moved
+from wdsflow.pieces.tar_members import moved_member
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.atomic import UNREADABLE, writing
+from wdsflow.shards.atomic import UNREADABLE, atomic_file
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import Piece, SourceError
-from wdsflow.shards.source.opening import Packing, open_source, seekable, unpack
+from wdsflow.shards.source.opening import CompressionFaults, open_source, seekable, unpack
 
 from .input_job import InputJob
 from .open_inputs import refuse_changed
@@ -51,7 +51,7 @@ class _InputReader:
         self._job = job
         self._stop = stop
         # The faults of the compressed bytes, which a copy does not show.
-        self._packing = Packing()
+        self._packing = CompressionFaults()
 
     def read(self) -> None:
         """Read it. Raises SourceError, OSError, InterruptedError after the stop."""
@@ -85,10 +85,10 @@ class _InputReader:
         path = self._job.copies / f"{self._job.number}.tar"
         with (
             open_source(self._job.url, allow_pipe=self._job.allow_pipe) as source,
-            writing(path) as file,
+            atomic_file(path) as file,
         ):
             unpack(source, file, self._job.copies)
-        self._packing = Packing.of(source)
+        self._packing = CompressionFaults.of(source)
         self.report.path = path
         if self._job.url.is_pipe:
             # Nothing but its output identifies a command.
@@ -102,13 +102,13 @@ class _InputReader:
         """
         with open_source(self.report.location) as source:
             if self.report.path is not None:
-                fault = self._packing.mark(source)
+                fault = self._packing.copy_to(source)
                 if fault:
                     self.report.damage.append(fault)
             elif source.fd >= 0:
                 self.report.path = Path(str(self._job.url.path))
             has_global_headers = record_samples(source, self._job, self.report, self._stop)
-            return source.random, has_global_headers
+            return source.is_seekable, has_global_headers
 
     def _replace_global_headers(self) -> None:
         """Write a copy of the input whose members have their own headers.
@@ -118,7 +118,7 @@ class _InputReader:
         path = self._job.copies / f"{self._job.number}.plain.tar"
         with seekable(self.report.location, self._job.copies) as (source, _):
             if self.report.path is not None:
-                self._packing.mark(source)
+                self._packing.copy_to(source)
             write_pieces(path, source, self._pieces(Samples(source, contents=False)))
         copy_report = InputReport(self._job.number, self._job.url)
         with open_source(Shard.file(str(path))) as copy:
@@ -138,4 +138,4 @@ class _InputReader:
             if sample.trouble in UNUSABLE:
                 continue
             for name, size, data, _, _ in sample.fields.values():
-                yield from moved(name, data, size)
+                yield from moved_member(name, data, size)

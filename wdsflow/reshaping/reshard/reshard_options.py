@@ -65,7 +65,7 @@ class SplitPart(NamedTuple):
 class ReshardOptions:
     """All options that affect the outputs, apart from the inputs.
 
-    ``checked`` makes it from a ``ReshardRequest``.
+    ``checked_options`` makes it from a ``ReshardRequest``.
 
     Attributes:
         size: in bytes.
@@ -85,7 +85,7 @@ class ReshardOptions:
     parts: tuple[SplitPart, ...] = (SplitPart("", HASHES),)
 
     @property
-    def scattered(self) -> bool:
+    def is_scattered(self) -> bool:
         """Whether neighbours in an output come from anywhere in the inputs."""
         return self.shuffle is not None or self.by_key
 
@@ -146,7 +146,7 @@ class ReshardRequest:
     begin: Begin | None = None
 
 
-def checked(request: ReshardRequest) -> ReshardOptions:
+def checked_options(request: ReshardRequest) -> ReshardOptions:
     """Return consistent options. Raises ValueError."""
     values = vars(request)
     given = {name for name, value in values.items() if value is not None and value is not False}

@@ -32,7 +32,7 @@ from .reshard_options import (
     ReshardOptions,
     ReshardRequest,
     SplitPart,
-    checked,
+    checked_options,
     parse_grid,
     parts_of,
 )
@@ -82,7 +82,7 @@ def reshard_shards(
             ones removed.
     """
     with working_folder(out) as folder:
-        return _reshard(folder, urls, request).naming(out, folder)
+        return _reshard(folder, urls, request).name_by_url(out, folder)
 
 
 @dataclass
@@ -95,7 +95,7 @@ class _Part:
 
 
 def _reshard(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> ReshardReport:
-    options = checked(request)
+    options = checked_options(request)
     grid = _grid(request, options)
     shards = expand_existing(urls, allow_pipe=request.allow_pipe)
     if request.jobs < 1:
@@ -111,11 +111,11 @@ def _reshard(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -
         if not request.restart:
             root.refuse_other(options.flags())
         for record in records:
-            record.refuse_company()
+            record.refuse_foreign_shards()
         scratch = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch))
         inputs = [
-            InputJob(number, url, scratch, options.scattered, options.by_key, request.allow_pipe)
+            InputJob(number, url, scratch, options.is_scattered, options.by_key, request.allow_pipe)
             for number, url in enumerate(shards)
         ]
         report = ReshardReport(_read_all(inputs, request), [], grid)
@@ -234,7 +234,7 @@ def _plan(
         digits = max(_DIGITS, len(str(len(bounds) - 1)))
         for number, (start, end) in enumerate(bounds):
             target = part.record.folder / f"{number:0{digits}}.tar"
-            part.jobs.append(OutputShardJob(rows, start, end, options.scattered, target))
+            part.jobs.append(OutputShardJob(rows, start, end, options.is_scattered, target))
 
 
 def _clear(root: _Record, records: Sequence[_Record]) -> None:

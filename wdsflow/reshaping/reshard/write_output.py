@@ -6,14 +6,14 @@ from threading import Event
 import numpy as np
 
 from wdsflow.pieces.joined_source import JoinedSource
-from wdsflow.pieces.pieces import OFFSET_BITS, address, number_of
+from wdsflow.pieces.pieces import OFFSET_BITS, address, input_at
 from wdsflow.pieces.tar_members import header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError
 from wdsflow.shards.tar.members import split_name
-from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
+from wdsflow.shards.tar.tar_entry import Entry, NoEntry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.text.shell import both_ends
+from wdsflow.text.shell import without_middle
 
 from .open_inputs import OpenInputs
 from .output_job import OutputShardJob
@@ -81,9 +81,9 @@ def _pieces(
         for position, sample in enumerate(ranges):
             if stop.is_set():
                 raise InterruptedError("given up")
-            if job.scattered and position + _AHEAD < len(ranges):
+            if job.is_scattered and position + _AHEAD < len(ranges):
                 start, end = ranges[position + _AHEAD]
-                inputs.ahead(start, end - start)
+                inputs.prefetch(start, end - start)
             if renamer is not None and row in numbers:
                 yield from renamer.pieces(sample, numbers[row])
             else:
@@ -121,10 +121,10 @@ class _Renamer:
 
         The headers are new, the contents unchanged.
         """
-        input_number = number_of(sample[0])
+        input_number = input_at(sample[0])
         base = address(input_number, 0)
         start = sample[0] - base
-        entries = list(_entries(self._inputs.get(input_number), start, sample[1] - base))
+        entries = list(_entries(self._inputs.open_input(input_number), start, sample[1] - base))
         key = split_name(entries[0].name)[0]
         if key is None:
             raise SourceError("io", f"it changed while it was read: no sample at byte {start:,}")
@@ -139,7 +139,7 @@ class _Renamer:
         self._report.renamed += 1
         if len(self._report.examples) < _EXAMPLES:
             self._report.examples.append(
-                f"{both_ends(key, _SHOWN)} -> {both_ends(new_key, _SHOWN)}"
+                f"{without_middle(key, _SHOWN)} -> {without_middle(new_key, _SHOWN)}"
             )
 
     def _free_key(self, key: str, number: int) -> str:
@@ -158,7 +158,7 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
     while offset < end:
         try:
             entry = read_entry(source.read_at, offset, {})
-        except Ending as ending:
+        except NoEntry as ending:
             raise SourceError(
                 "io", f"it changed while it was read: at byte {offset:,} {ending}"
             ) from None

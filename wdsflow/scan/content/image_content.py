@@ -8,8 +8,8 @@ from zlib import crc32
 
 from wdsflow.images.header import MAX_HEADER
 from wdsflow.images.image_header import UNREADABLE, ImageHeader, read_header
-from wdsflow.images.jpeg import keeps_busy, load_simplejpeg
-from wdsflow.images.pillow import BOMB_PIXELS, open_image, quiet, silent_stderr
+from wdsflow.images.jpeg import decodes_too_long, load_simplejpeg
+from wdsflow.images.pillow import BOMB_PIXELS, open_image, quiet_pillow, silent_stderr
 from wdsflow.scan.content.jpeg_damage import Strict, decode_jpeg_strictly, judge_warning
 from wdsflow.scan.content.jpeg_tables import read_tables
 from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BOMB, OK
@@ -61,7 +61,7 @@ def _decode_jpeg(
     big = 0 < max_image_pixels < pixels
     # The statuses say, too, whether the image has more pixels than the reader allows.
     ok, bad = (BIG, BIG_BAD) if big else (OK, BAD)
-    if header.progressive and keeps_busy(data, pixels):
+    if header.progressive and decodes_too_long(data, pixels):
         return bad, ("image.undecodable",)
     decode_simple = load_simplejpeg()
     if decode_simple is None or pixels > BOMB_PIXELS:
@@ -85,7 +85,7 @@ def _decode_jpeg(
 
 def opens(data: bytes) -> bool:
     """Return whether Pillow opens an image, which reads no pixels."""
-    with quiet():
+    with quiet_pillow():
         try:
             with open_image(data):
                 return True
@@ -99,7 +99,7 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
     big = False
     # libtiff writes its warnings there.
     silence = silent_stderr() if data.startswith(_TIFF) else nullcontext()
-    with quiet(), silence:
+    with quiet_pillow(), silence:
         try:
             with open_image(data) as image:
                 big = 0 < max_image_pixels < image.width * image.height

@@ -55,7 +55,7 @@ class CachedSource(Source):
     ) -> None:
         self.url, self.size = shard, size
         self.length: int = size
-        self.stored_at, self.near = path, bool(path)
+        self.stored_at, self.has_cheap_reads = path, bool(path)
         self.stored_later_at = later_path
         self._file, self._download = file, download
         self._resume, self._open_direct, self._report = resume, direct, report

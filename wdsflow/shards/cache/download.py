@@ -94,7 +94,7 @@ class Download:
             self._count(len(data))
         # A name must not survive a power failure that its bytes do not.
         os.fsync(self._file)
-        self._folder.keep(self._entry)
+        self._folder.complete_part(self._entry)
 
     def _append(self, data: bytes, at: int) -> int:
         view = memoryview(data)

@@ -46,18 +46,18 @@ class CacheEntry(NamedTuple):
         """The number of its url in plans."""
         return int(self.url[:_NUMBER], 16)
 
-    def complete(self) -> "CacheEntry":
+    def of_whole_shard(self) -> "CacheEntry":
         """Return the entry of the whole shard."""
         return self._replace(boot="")
 
     @staticmethod
-    def named(name: str) -> "CacheEntry | None":
+    def from_name(name: str) -> "CacheEntry | None":
         """Return the entry with this file name; None for a file that the cache did not write.
 
         >>> entry = CacheEntry("0" * 32, "1" * 16, 2048, boot="abcdef01")
-        >>> CacheEntry.named(entry.name) == entry, CacheEntry.named(entry.complete().name) == entry.complete()
+        >>> CacheEntry.from_name(entry.name) == entry, CacheEntry.from_name(entry.of_whole_shard().name) == entry.of_whole_shard()
         (True, True)
-        >>> CacheEntry.named("0000.tar") is None
+        >>> CacheEntry.from_name("0000.tar") is None
         True
         """
         match = _NAME.fullmatch(name)

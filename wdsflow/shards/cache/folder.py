@@ -32,7 +32,7 @@ _LOCK = "wdsflow-cache.lock"
 _DIGITS = 2
 
 
-class Stored(NamedTuple):
+class CacheFile(NamedTuple):
     """An entry, and what the file system knows of its file."""
 
     entry: CacheEntry
@@ -71,7 +71,7 @@ class CacheFolder:
         """Return the path of an entry's file."""
         return self._shards / entry.url[:_DIGITS] / entry.name
 
-    def of_url(self, url: str) -> list[Stored]:
+    def files_of_url(self, url: str) -> list[CacheFile]:
         """Return all versions of the shards and parts of one url.
 
         ``url`` is its digest. Broken files are removed.
@@ -80,9 +80,9 @@ class CacheFolder:
             stored for stored in self._scan(self._shards / url[:_DIGITS]) if stored.entry.url == url
         ]
 
-    def all(self) -> list[Stored]:
+    def all_files(self) -> list[CacheFile]:
         """Return all shards and parts; broken ones are removed."""
-        shards: list[Stored] = []
+        shards: list[CacheFile] = []
         for folder in sorted(os.listdir(self._shards)):
             if len(folder) == _DIGITS:
                 shards += self._scan(self._shards / folder)
@@ -111,23 +111,23 @@ class CacheFolder:
             raise FileExistsError(errno.EEXIST, "another process writes it", str(path))
         return file
 
-    def keep(self, entry: CacheEntry) -> None:
+    def complete_part(self, entry: CacheEntry) -> None:
         """Give a part, which is whole and on the disk, the name of a shard."""
         with self.locked():
-            os.rename(self.path_of(entry), self.path_of(entry.complete()))
+            os.rename(self.path_of(entry), self.path_of(entry.of_whole_shard()))
 
     def remove(self, entry: CacheEntry) -> None:
         """Remove the file of an entry; a process that has it open can read on."""
         with suppress(FileNotFoundError):
             os.unlink(self.path_of(entry))
 
-    def _scan(self, folder: Path) -> Iterator[Stored]:
+    def _scan(self, folder: Path) -> Iterator[CacheFile]:
         try:
             names = os.listdir(folder)
         except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
-            entry = CacheEntry.named(name)
+            entry = CacheEntry.from_name(name)
             if entry is None:
                 continue
             path = folder / name
@@ -135,7 +135,7 @@ class CacheFolder:
                 status = os.stat(path)
             except FileNotFoundError:
                 continue
-            stored = Stored(entry, path, status.st_size, status.st_mtime)
+            stored = CacheFile(entry, path, status.st_size, status.st_mtime)
             if _is_broken(stored):
                 self.remove(entry)
             else:
@@ -153,7 +153,7 @@ def is_at(path: Path, file: int) -> bool:
         return False
 
 
-def _is_broken(stored: Stored) -> bool:
+def _is_broken(stored: CacheFile) -> bool:
     if stored.entry.is_part:
         return stored.entry.boot != boot_digest() or stored.bytes > stored.entry.size
     return stored.bytes != stored.entry.size

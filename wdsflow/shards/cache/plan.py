@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wdsflow.shards.atomic import create, discard, remove_stale
+from wdsflow.shards.atomic import create_temporary, discard_temporary, remove_stale_files
 
 from .folder import CacheFolder
 from .locks import is_locked, try_lock, unlock
@@ -43,17 +43,17 @@ class RunPlan:
         self._waiting: dict[int, deque[int]] = {}
         self._done_at = 0
 
-    def begin(self, uses: Sequence[int], of_epoch: int) -> None:
+    def begin_epoch(self, uses: Sequence[int], uses_in_epoch: int) -> None:
         """Replace the plan by that of an epoch and the epochs after it.
 
         Locks the folder. Raises OSError.
 
         Args:
             uses: the shards that are opened, in this order.
-            of_epoch: how many of them are of the epoch that begins.
+            uses_in_epoch: how many of them are of the epoch that begins.
         """
         waiting: defaultdict[int, deque[int]] = defaultdict(deque)
-        for position, shard in enumerate(uses[:of_epoch]):
+        for position, shard in enumerate(uses[:uses_in_epoch]):
             waiting[shard].append(position)
         numbers = np.array(uses, "<u8").tobytes()
         data = _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses))
@@ -67,7 +67,7 @@ class RunPlan:
             self._waiting = dict(waiting)
             self._done_at = _HEAD.size + len(numbers)
 
-    def use(self, shard: int) -> None:
+    def note_use(self, shard: int) -> None:
         """Note that a shard is opened. Raises OSError."""
         with self._lock:
             positions = self._waiting.get(shard)
@@ -85,7 +85,7 @@ class RunPlan:
         Raises OSError.
         """
         path = self._folder.runs / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
-        temporary, file = create(path)
+        temporary, file = create_temporary(path)
         try:
             try_lock(file)
             # Unlike os.write, it writes all bytes or raises, such as on a disk that is full.
@@ -94,7 +94,7 @@ class RunPlan:
             os.rename(temporary, path)
         except OSError:
             unlock(file)
-            discard(temporary, file)
+            discard_temporary(temporary, file)
             raise
         return path, file
 
@@ -109,14 +109,14 @@ class RunPlan:
         self._waiting = {}
 
 
-def needed_next(folder: CacheFolder) -> dict[int, float]:
+def next_uses_of_runs(folder: CacheFolder) -> dict[int, float]:
     """Return how many uses come before the next use of each shard.
 
     The plans of all running processes count.
 
     Plans of others are removed: call it while the folder is locked.
     """
-    remove_stale(folder.runs)
+    remove_stale_files(folder.runs)
     needed: dict[int, float] = {}
     for name in os.listdir(folder.runs):
         if not name.endswith(_SUFFIX):

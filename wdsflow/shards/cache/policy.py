@@ -54,7 +54,7 @@ def victims(
     True
     """
     later = [shard for shard in kept if shard.next_use > new.next_use]
-    later.sort(key=_removed_first)
+    later.sort(key=_eviction_order)
     chosen: list[CachedShard] = []
     for shard in later:
         if missing <= 0 or shard.next_use < NEVER:
@@ -76,17 +76,17 @@ def victims(
     return chosen if missing <= lost <= _MOST_LOST * new.size else None
 
 
-def needed_last(kept: Iterable[CachedShard], excess: int) -> list[CachedShard]:
+def victims_beyond_limit(kept: Iterable[CachedShard], excess: int) -> list[CachedShard]:
     """Return the shards to remove so that at least ``excess`` bytes are free.
 
     These are the shards that are needed last.
 
     >>> kept = [CachedShard("a", 10, 3), CachedShard("b", 10, 8), CachedShard("c", 10, 5)]
-    >>> [shard.name for shard in needed_last(kept, 11)]
+    >>> [shard.name for shard in victims_beyond_limit(kept, 11)]
     ['b', 'c']
     """
     chosen: list[CachedShard] = []
-    for shard in sorted(kept, key=_removed_first):
+    for shard in sorted(kept, key=_eviction_order):
         if excess <= 0:
             break
         chosen.append(shard)
@@ -108,5 +108,5 @@ def next_uses(uses: NDArray[np.uint64], done: NDArray[np.bool_]) -> dict[int, fl
     return dict(zip(shards.tolist(), first.astype(float).tolist(), strict=True))
 
 
-def _removed_first(shard: CachedShard) -> tuple[float, float]:
+def _eviction_order(shard: CachedShard) -> tuple[float, float]:
     return -shard.next_use, shard.last_use

@@ -3,10 +3,10 @@
 import os
 
 from .entry import CacheEntry
-from .folder import CacheFolder, Stored
+from .folder import CacheFile, CacheFolder
 from .locks import is_locked, try_lock, unlock
-from .plan import needed_next
-from .policy import NEVER, CachedShard, needed_last, victims
+from .plan import next_uses_of_runs
+from .policy import NEVER, CachedShard, victims, victims_beyond_limit
 
 
 class CacheRoom:
@@ -24,15 +24,15 @@ class CacheRoom:
 
     def __init__(self, folder: CacheFolder, limit: int) -> None:
         self._folder, self._limit = folder, limit
-        self._needed = needed_next(folder)
-        self._stored: list[Stored] = []
-        for stored in folder.all():
+        self._needed = next_uses_of_runs(folder)
+        self._stored: list[CacheFile] = []
+        for stored in folder.all_files():
             is_useless = stored.entry.is_part and stored.entry.number not in self._needed
             if not is_useless or not remove_unless_written(folder, stored):
                 self._stored.append(stored)
         excess = self.size - limit
         if excess > 0:
-            self._remove(needed_last(self._removable(), excess))
+            self._remove(victims_beyond_limit(self._removable(), excess))
 
     @property
     def size(self) -> int:
@@ -40,7 +40,7 @@ class CacheRoom:
         return sum(stored.entry.size for stored in self._stored)
 
     @property
-    def has_all(self) -> bool:
+    def has_all_needed(self) -> bool:
         """Whether all shards needed by the runs of this machine are cached or being written.
 
         Only shards within the limit are being written.
@@ -54,12 +54,12 @@ class CacheRoom:
         }
         return here.issuperset(self._needed)
 
-    def make(self, entry: CacheEntry, if_unplanned: float) -> bool:
+    def make_room_for(self, entry: CacheEntry, unplanned_next_use: float) -> bool:
         """Remove shards needed later than a new one; return whether the new one then fits.
 
-        ``if_unplanned``: the next use of the new shard if no run has planned it.
+        ``unplanned_next_use``: the next use of the new shard if no run has planned it.
         """
-        next_use = self._needed.get(entry.number, if_unplanned)
+        next_use = self._needed.get(entry.number, unplanned_next_use)
         new = CachedShard(entry.name, entry.size, next_use)
         missing = self.size + entry.size - self._limit
         chosen = victims(self._removable(), new, missing)
@@ -89,7 +89,7 @@ class CacheRoom:
         ]
 
 
-def remove_unless_written(folder: CacheFolder, stored: Stored) -> bool:
+def remove_unless_written(folder: CacheFolder, stored: CacheFile) -> bool:
     """Remove a file unless a process writes it; return whether it did. Raises OSError."""
     if not stored.entry.is_part:
         folder.remove(stored.entry)

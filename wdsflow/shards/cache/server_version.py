@@ -31,7 +31,7 @@ def open_instead(shard: Shard, file: str) -> RemoteSource:
 
     ``file`` is the path of the cache file. Raises SourceError, as ``open_version`` does.
     """
-    entry = CacheEntry.named(Path(file).name)
+    entry = CacheEntry.from_name(Path(file).name)
     assert entry is not None, file
     return open_version(shard, entry)
 

@@ -26,7 +26,7 @@ from .counted_source import CountedSource
 from .download import Download
 from .entry import CacheEntry, boot_digest, url_digest, url_number, version_digest
 from .figures import CacheFigures
-from .folder import CacheFolder, Stored, is_at
+from .folder import CacheFile, CacheFolder, is_at
 from .locks import try_lock, unlock
 from .plan import RunPlan
 from .policy import NEVER, UNPLANNED
@@ -36,7 +36,7 @@ from .server_version import is_version, open_ranges, open_version
 # Seconds without storing anything after the disk failed.
 _PAUSE = 60.0
 # Seconds between two looks whether all shards are there.
-_LOOK = 10.0
+_REVIEW_INTERVAL = 10.0
 # Times that a file is looked for again which another process removed meanwhile.
 _TRIES = 5
 _UNUSABLE = "wdsflow: the cache %s cannot be used, shards are read from their servers: %s"
@@ -64,11 +64,11 @@ class ShardCache:
         self._paused_until = 0.0
         # What all runs here need next is there or has its room, within the limit: nothing has to be
         # removed. Where it has not, it is looked for again at this time.
-        self._has_all = False
-        self._next_look = 0.0
+        self._has_all_needed = False
+        self._next_review = 0.0
         _caches.add(self)
 
-    def forget(self) -> None:
+    def leave_to_parent(self) -> None:
         """Leave plans and downloads to the parent, in a process that was forked."""
         # A thread of the parent may hold the other one.
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class ShardCache:
 
     # The future
 
-    def plan(self) -> RunPlan:
+    def new_plan(self) -> RunPlan:
         """Return an empty plan, for a run to note what it needs next."""
         return RunPlan(self.folder)
 
@@ -87,29 +87,29 @@ class ShardCache:
         if not self._plans:
             self.stop()
 
-    def begin(self, plan: RunPlan, uses: list[int], of_epoch: int) -> None:
-        """Replace a plan by that of an epoch and those after it, see ``RunPlan.begin``.
+    def begin_epoch(self, plan: RunPlan, uses: list[int], uses_in_epoch: int) -> None:
+        """Replace a plan by that of an epoch and those after it, see ``RunPlan.begin_epoch``.
 
         Parts that nobody needs are removed, and shards beyond the limit.
         """
         self._plans.add(plan)
         try:
-            plan.begin(uses, of_epoch)
-            self._look()
+            plan.begin_epoch(uses, uses_in_epoch)
+            self._review_folder()
         except OSError as error:
-            self._has_all = False
-            self._report(error)
+            self._has_all_needed = False
+            self._report_disk_error(error)
 
-    def _look(self) -> None:
+    def _review_folder(self) -> None:
         """Check whether all required shards are cached, and clean up the folder.
 
         Files that do not belong there are removed. Raises OSError.
         """
-        self._next_look = time.monotonic() + _LOOK
+        self._next_review = time.monotonic() + _REVIEW_INTERVAL
         with self.folder.locked():
             room = CacheRoom(self.folder, self.figures.limit)
             self.figures.size = room.size
-            self._has_all = room.has_all
+            self._has_all_needed = room.has_all_needed
 
     def stop(self) -> None:
         """Stop the downloads of this process; their parts stay."""
@@ -125,69 +125,69 @@ class ShardCache:
         """
         if shard.kind != "url" or shard.lacks_secret:
             return open_source(shard, allow_pipe=allow_pipe)
-        return as_source(self.stored(shard))
+        return as_source(self.open_stored(shard))
 
-    def stored(self, shard: Shard) -> Source | RemoteStream:
+    def open_stored(self, shard: Shard) -> Source | RemoteStream:
         """Open a url for its bytes as stored, and cache them if that is worth it.
 
         Raises ``SourceError``.
         """
         source: Source | None = None
         try:
-            source = self._from_folder(shard)
+            source = self._open_cached(shard)
         except SourceError:
             raise
         except OSError as error:
-            self._report(error)
-        return self._from_server(shard) if source is None else source
+            self._report_disk_error(error)
+        return self._open_from_server(shard) if source is None else source
 
-    def peek(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
+    def open_without_storing(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
         """Open a shard to read only a few bytes, from its cache file if there is one.
 
         Nothing is added to the cache. Raises ``SourceError``.
         """
         if shard.kind == "url" and not shard.lacks_secret:
             with suppress(OSError):
-                for stored in self._of_version(shard):
+                for stored in self._current_files(shard):
                     if not stored.entry.is_part:
-                        return as_source(self._from_file(shard, stored))
+                        return as_source(self._open_cache_file(shard, stored))
         return open_source(shard, allow_pipe=allow_pipe)
 
-    def _from_folder(self, shard: Shard) -> Source | None:
+    def _open_cached(self, shard: Shard) -> Source | None:
         """Return a shard that is cached or being written.
 
         None if there is no such file. Raises OSError.
         """
         for _ in range(_TRIES):
-            current = self._of_version(shard)
+            current = self._current_files(shard)
             if not current:
                 return None
             # It may get its name, or be removed, before it is opened.
             with suppress(FileNotFoundError):
                 stored = min(current, key=lambda stored: stored.entry.is_part)
-                source = self._from_file(shard, stored)
+                source = self._open_cache_file(shard, stored)
                 # Once it is open: before, another reader might have removed it because of that.
-                self._use(shard)
+                self._note_use(shard)
                 with self._lock:
                     self.figures.hits += 1
                     self.figures.saved += stored.bytes
                 return source
         return None
 
-    def _use(self, shard: Shard) -> None:
+    def _note_use(self, shard: Shard) -> None:
         """Note in the plans of this process that a shard is opened."""
         try:
             for plan in list(self._plans):
-                plan.use(url_number(shard))
+                plan.note_use(url_number(shard))
         except OSError as error:
-            self._report(error)
+            self._report_disk_error(error)
 
-    def _of_version(self, shard: Shard) -> list[Stored]:
+    def _current_files(self, shard: Shard) -> list[CacheFile]:
         """Return the cache files of the version that the server has.
 
         Files of other versions are removed. Raises OSError.
         """
-        files = self.folder.of_url(url_digest(shard))
+        files = self.folder.files_of_url(url_digest(shard))
         if not files:
             return []
         size, version = version_of(shard)
@@ -199,26 +199,26 @@ class ShardCache:
                         remove_unless_written(self.folder, stored)
         return current
 
-    def _from_file(self, shard: Shard, stored: Stored) -> Source:
+    def _open_cache_file(self, shard: Shard, stored: CacheFile) -> Source:
         """Return a source that reads a file of the cache. Raises FileNotFoundError."""
         file = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
         with suppress(OSError):
             # The last use, for shards that no run has planned.
             os.utime(file)
         # When an epoch begins, the last shards of the one before may still be written to the disk.
-        if self._plans and not self._has_all and time.monotonic() >= self._next_look:
+        if self._plans and not self._has_all_needed and time.monotonic() >= self._next_review:
             try:
-                self._look()
+                self._review_folder()
             except OSError as error:
-                self._report(error)
+                self._report_disk_error(error)
         try:
             download = self._resume(shard, stored.entry, file) if stored.entry.is_part else None
         except BaseException:
             os.close(file)
             raise
-        return self._source(shard, stored.entry, file, download)
+        return self._cached_source(shard, stored.entry, file, download)
 
-    def _from_server(self, shard: Shard) -> Source | RemoteStream:
+    def _open_from_server(self, shard: Shard) -> Source | RemoteStream:
         """Return a shard that is not cached, and store it if it is worth it.
 
         Raises ``SourceError``.
@@ -226,37 +226,39 @@ class ShardCache:
         stored = open_stored(shard)
         if not isinstance(stored, RemoteSource) or not stored.version or not stored.length:
             text = "wdsflow: %s is not cached: its server sends no ranges, or neither an ETag nor a time"
-            self._tell("unknown", text, shard)
+            self._warn_once("unknown", text, shard)
             with self._lock:
                 self.figures.passed += 1
             return stored
         source: Source | None = None
-        self._use(shard)
+        self._note_use(shard)
         try:
-            source = self._storing(shard, stored)
+            source = self._start_storing(shard, stored)
         except FileExistsError:
             # Another reader was faster.
             stored.close()
-            source = self._from_folder(shard) or CountedSource(open_ranges(shard), self._count)
+            source = self._open_cached(shard) or CountedSource(
+                open_ranges(shard), self._count_downloaded
+            )
         except OSError as error:
-            self._report(error)
+            self._report_disk_error(error)
         if source is None:
             with self._lock:
                 self.figures.passed += 1
-            source = CountedSource(stored, self._count)
+            source = CountedSource(stored, self._count_downloaded)
         return source
 
-    def _storing(self, shard: Shard, stored: RemoteSource) -> Source | None:
+    def _start_storing(self, shard: Shard, stored: RemoteSource) -> Source | None:
         """Begin to store a shard; None if it is not worth it. Raises OSError of the disk."""
         entry = _entry_of(shard, stored)
-        file = self._reserved(entry)
+        file = self._reserve_part(entry)
         if file is None:
             return None
         reading = -1
         try:
             # Another description of the file, without its lock.
             reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
-            download = self._download(entry, stored, file)
+            download = self._start_download(entry, stored, file)
         except OSError:
             self.folder.remove(entry)
             unlock(file)
@@ -266,15 +268,15 @@ class ShardCache:
             raise
         with self._lock:
             self.figures.stored += 1
-        return self._source(shard, entry, reading, download)
+        return self._cached_source(shard, entry, reading, download)
 
-    def _source(
+    def _cached_source(
         self, shard: Shard, entry: CacheEntry, file: int, download: Download | None
     ) -> CachedSource:
-        stays = self._has_all and not entry.is_part
+        stays = self._has_all_needed and not entry.is_part
 
         def report(error: OSError) -> None:
-            self._report(error)
+            self._report_disk_error(error)
             if not entry.is_part:
                 self.folder.remove(entry)
 
@@ -284,9 +286,9 @@ class ShardCache:
             file,
             download,
             path=str(self.folder.path_of(entry)) if stays else "",
-            later_path=str(self.folder.path_of(entry.complete())) if entry.is_part else "",
+            later_path=str(self.folder.path_of(entry.of_whole_shard())) if entry.is_part else "",
             resume=partial(self._resume, shard, entry),
-            direct=lambda: CountedSource(open_version(shard, entry), self._count),
+            direct=lambda: CountedSource(open_version(shard, entry), self._count_downloaded),
             report=report,
         )
 
@@ -310,7 +312,7 @@ class ShardCache:
             if is_ours:
                 stored = open_version(shard, entry)
                 try:
-                    return self._download(entry, stored, file)
+                    return self._start_download(entry, stored, file)
                 except OSError:
                     stored.close()
                     raise
@@ -322,14 +324,14 @@ class ShardCache:
         os.close(file)
         return None
 
-    def _download(self, entry: CacheEntry, stored: Source, file: int) -> Download:
-        download = Download(self.folder, entry, file, stored, self._count)
+    def _start_download(self, entry: CacheEntry, stored: Source, file: int) -> Download:
+        download = Download(self.folder, entry, file, stored, self._count_downloaded)
         with self._lock:
             self._downloads = {other for other in self._downloads if other.thread.is_alive()}
             self._downloads.add(download)
         return download
 
-    def _reserved(self, entry: CacheEntry) -> int | None:
+    def _reserve_part(self, entry: CacheEntry) -> int | None:
         """Return the locked file of a new part, after making room for it.
 
         None if the shard is too large or not worth it, or if storing is paused. Raises OSError.
@@ -337,7 +339,7 @@ class ShardCache:
         Raises FileExistsError if the shard, or its part, is there.
         """
         if entry.size > self.figures.limit:
-            self._tell(
+            self._warn_once(
                 "limit",
                 "wdsflow: %s bytes of cache_size are less than a shard: it is read from its server each time",
                 f"{self.figures.limit:,}",
@@ -346,11 +348,11 @@ class ShardCache:
         if time.monotonic() < self._paused_until:
             return None
         with self.folder.locked():
-            for existing in self.folder.of_url(entry.url):
-                if existing.entry.complete() == entry.complete():
+            for existing in self.folder.files_of_url(entry.url):
+                if existing.entry.of_whole_shard() == entry.of_whole_shard():
                     raise FileExistsError(existing.path)
             room = CacheRoom(self.folder, self.figures.limit)
-            has_room = room.make(entry, NEVER if self._plans else UNPLANNED)
+            has_room = room.make_room_for(entry, NEVER if self._plans else UNPLANNED)
             self.figures.size = room.size
             if not has_room:
                 return None
@@ -360,21 +362,21 @@ class ShardCache:
 
     # Figures and messages
 
-    def _count(self, size: int) -> None:
+    def _count_downloaded(self, size: int) -> None:
         with self._lock:
             self.figures.downloaded += size
 
-    def _report(self, error: OSError) -> None:
+    def _report_disk_error(self, error: OSError) -> None:
         """Report an error of the disk once, and store nothing for a while."""
         self._paused_until = time.monotonic() + _PAUSE
-        self._tell(
+        self._warn_once(
             "disk",
             _UNUSABLE,
             self.folder.path,
             error,
         )
 
-    def _tell(self, kind: str, text: str, *values: object) -> None:
+    def _warn_once(self, kind: str, text: str, *values: object) -> None:
         """Log a warning, once for each kind."""
         with self._lock:
             if kind in self._reported:
@@ -404,7 +406,7 @@ def _entry_of(shard: Shard, stored: RemoteSource) -> CacheEntry:
 
 def _forget_in_child() -> None:
     for cache in list(_caches):
-        cache.forget()
+        cache.leave_to_parent()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

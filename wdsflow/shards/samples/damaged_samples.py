@@ -20,8 +20,8 @@ class DamagedSamples:
     Args:
         source: the bytes of the tar.
         walk: the walk over it.
-        survey: reads the tar again, and returns the numbers of all samples that damage has left
-            incomplete. None: all samples next to damage are taken for incomplete.
+        find_incomplete: reads the tar again, and returns the numbers of all samples that damage has
+            left incomplete. None: all samples next to damage are taken for incomplete.
 
     Attributes:
         damages: the damage so far.
@@ -29,13 +29,13 @@ class DamagedSamples:
     """
 
     def __init__(
-        self, source: Source, walk: Walk, survey: Callable[[], AbstractSet[int]] | None
+        self, source: Source, walk: Walk, find_incomplete: Callable[[], AbstractSet[int]] | None
     ) -> None:
         self.damages: list[NearDamage] = []
         self.first_incomplete = ""
         self._source = source
         self._walk = walk
-        self._survey = survey
+        self._find_incomplete = find_incomplete
         # The result of the survey, once it is needed.
         self._incomplete: AbstractSet[int] | None = None
         # The damage directly before the current sample.
@@ -61,7 +61,7 @@ class DamagedSamples:
             is_near_damage = True
         if before_damage:
             self._add_damage(sample)
-        if is_near_damage and self._has_lost(sample):
+        if is_near_damage and self._is_incomplete(sample):
             sample.trouble = "beside-damage"
             if not self.first_incomplete:
                 self.first_incomplete = (
@@ -79,15 +79,15 @@ class DamagedSamples:
         self.damages.append(damage)
         self._damage_before = damage
 
-    def _has_lost(self, sample: TarSample) -> bool:
+    def _is_incomplete(self, sample: TarSample) -> bool:
         """Return whether a sample next to damage has lost a member, or may have."""
-        if self._survey is None:
+        if self._find_incomplete is None:
             return True
         if any(split_name(name)[0] == sample.key for name in self._walk.lost):
             return True
-        if not self._source.random:
+        if not self._source.is_seekable:
             # A stream cannot be read again.
             return tuple(sample.fields) != self._usual_fields
         if self._incomplete is None:
-            self._incomplete = self._survey()
+            self._incomplete = self._find_incomplete()
         return sample.number in self._incomplete

@@ -13,7 +13,7 @@ of damage on a sample.
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from wdsflow.shards.tar.members import MemberBatch, key_of
+from wdsflow.shards.tar.members import MemberBatch, split_as_webdataset
 from wdsflow.shards.tar.plain_entries import Row
 
 # Begins a sample, key, field, member.
@@ -28,27 +28,29 @@ class Grouping(NamedTuple):
 
     Attributes:
         split: returns key and field of a name; None for a member that belongs to no sample.
-        kinds: kinds of members that it reads.
-        once: a field that comes again begins another sample; upper and lower case are the same, and
-            damage ends a sample.
-        beyond: members after the byte at which tarfile stops count as well.
+        member_kinds: kinds of members that it reads.
+        repeat_begins_sample: a field that comes again begins another sample; upper and lower case
+            are the same, and damage ends a sample.
+        reads_past_stop: members after the byte at which tarfile stops count as well.
     """
 
-    split: Callable[[str], tuple[str, str] | None] = key_of
-    kinds: frozenset[str] = frozenset(("file", "sparse"))
-    once: bool = False
-    beyond: bool = False
+    split: Callable[[str], tuple[str, str] | None] = split_as_webdataset
+    member_kinds: frozenset[str] = frozenset(("file", "sparse"))
+    repeat_begins_sample: bool = False
+    reads_past_stop: bool = False
 
 
 WEBDATASET = Grouping()
-ALL_SAMPLES = Grouping(once=True, beyond=True)
+ALL_SAMPLES = Grouping(repeat_begins_sample=True, reads_past_stop=True)
 
 
-def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iterator[GroupedMember]:
+def group_members(
+    batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET
+) -> Iterator[GroupedMember]:
     """Yield the members of samples, in the order of the tar.
 
     >>> rows = [(name, 0, 0, 0, "file") for name in ("a.jpg", "a.txt", "README", "b.jpg")]
-    >>> [(begins, key, field) for begins, key, field, _ in grouped([MemberBatch(rows, b"", 0, False)])]
+    >>> [(begins, key, field) for begins, key, field, _ in group_members([MemberBatch(rows, b"", 0, False)])]
     [(True, 'a', 'jpg'), (False, 'a', 'txt'), (True, 'b', 'jpg')]
     """
     split, kinds, once, beyond = rule
@@ -57,9 +59,9 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
     key, prefix = "", _NO_NAME
     fields: set[str] = set()
     for batch in batches:
-        if batch.beyond and not beyond:
+        if batch.is_past_stop and not beyond:
             return
-        if batch.behind and once:
+        if batch.gap_before and once:
             latest = None
         for row in batch.rows:
             if row[4] not in kinds:
@@ -73,7 +75,11 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
                 if key_and_field is None:
                     continue
                 key, field = key_and_field
-                prefix = f"{key}." if split is key_of and not key.startswith("__") else _NO_NAME
+                prefix = (
+                    f"{key}."
+                    if split is split_as_webdataset and not key.startswith("__")
+                    else _NO_NAME
+                )
             begins = key != latest
             if once:
                 lower = field.lower()

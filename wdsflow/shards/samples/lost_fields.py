@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from wdsflow.shards.tar.lost_members import SAME, HeaderGap, LostMember, differences
-from wdsflow.shards.tar.members import key_of, split_name
+from wdsflow.shards.tar.members import split_as_webdataset, split_name
 
 from .tar_sample import TarSample
 
@@ -11,25 +11,25 @@ from .tar_sample import TarSample
 Owner = Literal["before", "after", "neither"] | None
 
 
-class SamplesThatLost(NamedTuple):
+class IncompleteNeighbours(NamedTuple):
     """Whether the samples before and after damage have lost a member; None if that is unknown."""
 
     before: bool | None
     after: bool | None
 
 
-def samples_that_lost(
+def incomplete_neighbours(
     gap: HeaderGap, before: TarSample | None, after: TarSample | None
-) -> SamplesThatLost:
+) -> IncompleteNeighbours:
     """Return which of the samples around a gap have lost a member."""
     if before is not None and after is not None and before.key == after.key:
         # One sample, in two parts.
-        return SamplesThatLost(before=True, after=True)
+        return IncompleteNeighbours(before=True, after=True)
     owners = [_owner(member, before, after) for member in gap.lost]
     all_known = gap.closed and bool(owners) and None not in owners
     # Of a sample that owns none of these members.
     otherwise = False if all_known else None
-    return SamplesThatLost(
+    return IncompleteNeighbours(
         before="before" in owners or otherwise,
         after="after" in owners or otherwise,
     )
@@ -46,7 +46,7 @@ def _owner(member: LostMember, before: TarSample | None, after: TarSample | None
         name = member.next_name
     elif member.name_is_right:
         name = member.name
-    if name is not None and key_of(name) is not None:
+    if name is not None and split_as_webdataset(name) is not None:
         key = split_name(name)[0]
         if before is not None and key == before.key:
             return "before"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wdsflow.shards.tar.lost_members import HeaderGap
 
-from .lost_fields import samples_that_lost
+from .lost_fields import incomplete_neighbours
 from .tar_sample import TarSample
 
 # Names of the fields of a sample, in their order.
@@ -43,9 +43,9 @@ def incomplete_samples(
     incomplete: set[int] = set()
     for damage in damages:
         before, after = damage.before, damage.after
-        lost = samples_that_lost(damage.gap, before, after)
-        before_is_shorter = before is not None and _ends_early(before, all_fields)
-        after_is_shorter = after is not None and _starts_late(after, all_fields)
+        lost = incomplete_neighbours(damage.gap, before, after)
+        before_is_shorter = before is not None and _may_lack_last_fields(before, all_fields)
+        after_is_shorter = after is not None and _may_lack_first_fields(after, all_fields)
         # If the gap is too small for a whole sample, one of the two has lost its contents.
         either = (
             lost == (None, None)
@@ -66,14 +66,14 @@ def incomplete_samples(
     return incomplete
 
 
-def _ends_early(sample: TarSample, all_fields: AbstractSet[FieldNames]) -> bool:
+def _may_lack_last_fields(sample: TarSample, all_fields: AbstractSet[FieldNames]) -> bool:
     """Return whether another sample has the same fields, and more of them after these."""
     fields = tuple(sample.fields)
     longer = (other for other in all_fields if len(other) > len(fields))
     return any(other[: len(fields)] == fields for other in longer)
 
 
-def _starts_late(sample: TarSample, all_fields: AbstractSet[FieldNames]) -> bool:
+def _may_lack_first_fields(sample: TarSample, all_fields: AbstractSet[FieldNames]) -> bool:
     """Return whether another sample has the same fields, and more of them before these."""
     fields = tuple(sample.fields)
     longer = (other for other in all_fields if len(other) > len(fields))

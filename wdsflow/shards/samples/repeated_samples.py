@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wdsflow.shards.tar.plain_entries import Row
 
-from .repeats import Repeats
+from .repeats import RepeatFinder
 from .tar_sample import TarSample
 
 # Fields of a sample whose repetitions are recognized.
@@ -25,9 +25,9 @@ class RepeatedSamples:
         self.names: tuple[str, ...] = ()
         # The ends of its members' names, after the key, such as ".jpg".
         self._endings: tuple[str, ...] = ()
-        self._repeats = Repeats()
+        self._repeats = RepeatFinder()
 
-    def learn(self, sample: TarSample) -> None:
+    def learn_fields(self, sample: TarSample) -> None:
         """Take the fields of a sample for the usual ones."""
         rows = sample.fields.values()
         if len(rows) > _MOST_FIELDS or sample.trouble:
@@ -67,7 +67,7 @@ class RepeatedSamples:
         # Each member begins where the one before ends, or something is between them.
         ends_before = [sample.end, *ends[:-1]]
         if starts != ends_before:
-            del keys[_first_apart(starts, ends_before) // width :]
+            del keys[_first_not_adjacent(starts, ends_before) // width :]
         samples: list[TarSample] = []
         first = 0
         for number, key in enumerate(keys, sample.number + 1):
@@ -81,7 +81,7 @@ class RepeatedSamples:
         return samples
 
 
-def _first_apart(starts: Sequence[int], ends_before: Sequence[int]) -> int:
+def _first_not_adjacent(starts: Sequence[int], ends_before: Sequence[int]) -> int:
     """Return the index of the first member that does not begin where the one before ends."""
     for index, start in enumerate(starts):
         if start != ends_before[index]:

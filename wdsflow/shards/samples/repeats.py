@@ -17,7 +17,7 @@ _LONGEST = 64
 _ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
 
-class Repeats:
+class RepeatFinder:
     """Finds samples with the same members as an earlier one, many at a time.
 
     The result is the same as for one sample at a time.
@@ -52,7 +52,7 @@ class Repeats:
                 del keys[_first_difference(actual, expected) :]
         # One search over all keys: nearly always it finds nothing.
         if _ODD.search("\n".join(("", *keys, ""))):
-            del keys[_first_odd(keys) :]
+            del keys[_first_to_check(keys) :]
         self._adapt(len(keys), most)
         return keys
 
@@ -79,7 +79,7 @@ def _first_difference(actual: Sequence[str], expected: Sequence[str]) -> int:
     return len(actual)
 
 
-def _first_odd(keys: Sequence[str]) -> int:
+def _first_to_check(keys: Sequence[str]) -> int:
     """Return the index of the first key whose members have to be checked individually.
 
     The number of keys if there is none.

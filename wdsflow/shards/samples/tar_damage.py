@@ -2,7 +2,7 @@
 
 import re
 
-from wdsflow.shards.tar.walk import Seen, Walk
+from wdsflow.shards.tar.walk import Occurrences, Walk
 
 NO_END_MARK = "the end mark is missing"
 NO_PADDING = "the file ends inside the padding of its last member"
@@ -57,7 +57,7 @@ def is_harmless(damage: str) -> bool:
     return _HARMLESS.match(damage) is not None
 
 
-def _sentence(seen: Seen, text: str) -> str:
+def _sentence(seen: Occurrences, text: str) -> str:
     member = f": {seen.name}" if seen.name else ""
     more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
     return f"at byte {seen.offset:,} {text}{member}{more}"

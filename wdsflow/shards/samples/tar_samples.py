@@ -9,7 +9,7 @@ from itertools import chain
 
 from wdsflow.shards.source.base import NoTarError, Range, Source
 from wdsflow.shards.tar.members import (
-    Behind,
+    GapKind,
     MemberBatch,
     Piece,
     PieceReader,
@@ -19,7 +19,7 @@ from wdsflow.shards.tar.members import (
     why_junk,
 )
 from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.tar.tar_entry import Ending, read_entry
+from wdsflow.shards.tar.tar_entry import NoEntry, read_entry
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.tar.walk import Walk
 
@@ -72,7 +72,7 @@ class Samples:
         self._repeated = RepeatedSamples()
         # Of the latest sample.
         self._pieces = PieceReader()
-        self.glance = self._pieces.glance
+        self.peek_in_memory = self._pieces.peek
         self._current: TarSample | None = None
         self._next_number = 0
         # Where the latest member ends.
@@ -103,7 +103,7 @@ class Samples:
 
     def peek(self, offset: int, size: int) -> bytes:
         """Return bytes of the tar, from memory if they have been read. Raises OSError."""
-        data = self.glance(offset, size)
+        data = self.peek_in_memory(offset, size)
         return data if len(data) == size else self.source.read_at(offset, size)
 
     def __iter__(self) -> Iterator[TarSample]:
@@ -148,7 +148,7 @@ class Samples:
             if (
                 current is not None
                 and not waiting
-                and not batch.beyond
+                and not batch.is_past_stop
                 and len(current.fields) == len(repeated.names)
             ):
                 samples = repeated.after(current, rows, at)
@@ -175,9 +175,9 @@ class Samples:
                         reader.take(pieces)
                     continue
             # Damage without bytes of its own does not part a sample.
-            if batch.behind and at == 1:
-                yield from self._end_before(batch.behind)
-            for sample in self._take(row, pieces, beyond=batch.beyond):
+            if batch.gap_before and at == 1:
+                yield from self._end_before(batch.gap_before)
+            for sample in self._take(row, pieces, beyond=batch.is_past_stop):
                 yield [sample]
 
     def _take_repeated(
@@ -204,12 +204,12 @@ class Samples:
         # The next member is looked at with care: it may be a further field of the last sample.
         self._prefix = _NO_NAME
 
-    def _end_before(self, behind: Behind) -> Iterator[list[TarSample]]:
+    def _end_before(self, gap: GapKind) -> Iterator[list[TarSample]]:
         """End the current sample at the end of an archive or at damage.
 
         The walk has continued after the damage.
         """
-        before_damage = behind == "damage"
+        before_damage = gap == "damage"
         if self._current is not None:
             yield [self._finish(before_damage=before_damage)]
         else:
@@ -222,7 +222,7 @@ class Samples:
         has_gap = header != previous_end
         self._end = data + padded(size) if kind == "file" else data
         if kind != "file":
-            with suppress(Ending):
+            with suppress(NoEntry):
                 self._end = max(read_entry(self.source.read_at, header, {}).next, data)
         split = self._split(name, kind)
         if split is not None and is_junk(*split):
@@ -239,7 +239,7 @@ class Samples:
         current = self._current
         if current is None or key != current.key or field in current.fields:
             if current is not None:
-                self._repeated.learn(current)
+                self._repeated.learn_fields(current)
                 yield self._finish()
             if has_gap:
                 self.headers += global_headers(self.source, previous_end, header)

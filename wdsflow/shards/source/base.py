@@ -119,19 +119,19 @@ class Source:
     # Why it ends before its time.
     damage: str | None = None
     # Its compressed stream ends too early.
-    cut: bool = False
+    is_truncated: bool = False
     # Of its compressed stream; all of it has to be read first, see ``drain``.
     fault: StreamFault | None = None
     # A stream reader gets an exception at that end, rather than an end of file.
-    breaks: bool = False
+    raises_at_end: bool = False
     # Any offset can be read at any time; otherwise only onwards, see ``HISTORY``.
-    random: bool = True
+    is_seekable: bool = True
     # Of a plain local file.
     fd: int = -1
     # A temporary file with the bytes of a shard that can only be read forward.
-    unpacked: bool = False
+    is_temporary_copy: bool = False
     # Without ``fd``, but on this machine: short reads cost little.
-    near: bool = False
+    has_cheap_reads: bool = False
     # Of a shard of a server: the path of a file of this machine that has the same bytes, if there
     # is one that other processes may read, too.
     stored_at: str = ""
@@ -148,7 +148,7 @@ class Source:
             return end <= self.length
         return end <= 0 or bool(self.read_at(end - 1, 1))
 
-    def exactly(self, offset: int, size: int) -> bytes:
+    def read_exactly(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes. Raises SourceChangedError if there are fewer, ``SourceError``."""
         data = self.read_at(offset, size)
         if len(data) != size:
@@ -165,15 +165,15 @@ class Source:
         """
         end = stop if self.length is None else min(stop, self.length)
         if start < end:
-            yield from self.inside(start, end)
+            yield from self.parts_inside(start, end)
         if end < stop:
             yield self, self.padding(end, stop)[max(0, start - end) :]
 
-    def inside(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
+    def parts_inside(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
         """Yield the parts of a range inside the tar."""
         yield self, (start, stop)
 
-    def joined_parts(self, start: int, stop: int) -> bytes:
+    def read_parts(self, start: int, stop: int) -> bytes:
         """Return the bytes that ``parts`` yields."""
         contents: list[bytes] = []
         for origin, part in self.parts(start, stop):
@@ -181,7 +181,7 @@ class Source:
                 contents.append(part)
             else:
                 begin, end = part
-                contents.append(origin.exactly(begin, end - begin))
+                contents.append(origin.read_exactly(begin, end - begin))
         return b"".join(contents)
 
     @staticmethod
@@ -194,10 +194,10 @@ class Source:
             raise SourceChangedError.short(end, wanted - end)
         return bytes(wanted - end)
 
-    def join(self) -> None:
+    def join_streams(self) -> None:
         """Read several compressed streams as one; called before anything is read."""
 
-    def lift(self) -> bool:
+    def continue_past_end(self) -> bool:
         """Continue where stream readers end, if something follows; afterwards it can be read."""
         return False
 
@@ -207,10 +207,10 @@ class Source:
         After that, ``fault`` is final. Raises ``SourceError``.
         """
 
-    def ahead(self, offset: int, size: int) -> None:
+    def prefetch(self, offset: int, size: int) -> None:
         """Announce that these bytes will be read soon."""
 
-    def hop(self, on: bool) -> bool:
+    def advise_random_reads(self, on: bool) -> bool:
         """Announce reads far apart from each other; return whether that is sensible here."""
         return False
 
@@ -242,12 +242,12 @@ class LocalSource(Source):
         self.bytes_read += len(data)
         return data
 
-    def ahead(self, offset: int, size: int) -> None:
+    def prefetch(self, offset: int, size: int) -> None:
         """Let the kernel fetch these bytes in the background."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
-    def hop(self, on: bool) -> bool:
+    def advise_random_reads(self, on: bool) -> bool:
         """Switch the kernel's reading ahead off, or on again."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM if on else os.POSIX_FADV_NORMAL)
@@ -276,7 +276,7 @@ def local_path(url: str) -> str | None:
     return os.path.expanduser(url)
 
 
-def named(text: str) -> Shard:
+def single_shard(text: str) -> Shard:
     """Return the one file, url or command that a user named: nothing in it stands for more."""
     if isinstance(text, Shard):
         return text
@@ -288,7 +288,7 @@ def named(text: str) -> Shard:
 
 def shown_url(url: str) -> str:
     """Return the text of the shard with a url that a library reports."""
-    return named(url) if url.startswith(PIPE) or "://" in url else url
+    return single_shard(url) if url.startswith(PIPE) or "://" in url else url
 
 
 def file_size(url: Shard) -> int:
@@ -299,14 +299,14 @@ def file_size(url: Shard) -> int:
         return 0
 
 
-def place_of(url: Shard) -> str:
+def canonical_name(url: Shard) -> str:
     """Return the canonical name of a shard.
 
     For a local shard the absolute path without links, otherwise the url.
 
-    >>> place_of(Shard.url(f"hf://datasets/org/set@{'0' * 40}/a.tar"))  # commits may have the same file
+    >>> canonical_name(Shard.url(f"hf://datasets/org/set@{'0' * 40}/a.tar"))  # commits may have the same file
     'hf://datasets/org/set/a.tar'
-    >>> place_of(Shard.url("https://user:word@host/a.tar?sig=x"))
+    >>> canonical_name(Shard.url("https://user:word@host/a.tar?sig=x"))
     'https://host/a.tar'
     """
     if url.path is not None:
@@ -330,7 +330,7 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def why_unreadable() -> Iterator[None]:
+def as_source_errors() -> Iterator[None]:
     """Raise SourceError in place of an error of the system in the block."""
     try:
         yield
@@ -344,7 +344,7 @@ def why_unreadable() -> Iterator[None]:
 
 def open_file(path: str) -> int:
     """Open a regular file for reading. Raises ``SourceError``."""
-    with why_unreadable():
+    with as_source_errors():
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
@@ -364,7 +364,7 @@ class SourcePart(Source):
         # Where the part would begin if it had no other bytes before it.
         self._start = start - len(before)
         self.url = whole.url
-        self.random = whole.random
+        self.is_seekable = whole.is_seekable
         self.length = None if whole.length is None else whole.length - self._start
 
     def read_at(self, offset: int, size: int) -> bytes:

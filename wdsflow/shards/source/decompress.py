@@ -79,7 +79,7 @@ def compression_of(start: bytes) -> str | None:
     return _kind(start, least=2)
 
 
-def follows(rest: bytes, kind: str) -> bool:
+def starts_another_stream(rest: bytes, kind: str) -> bool:
     """Return whether another stream of the same kind follows the first, be it only a byte of it."""
     return _kind(rest, least=1) == kind
 
@@ -94,11 +94,11 @@ def _kind(start: bytes, least: int) -> str | None:
     return None
 
 
-class Damaged(Exception):
+class DamagedStream(Exception):
     """The stream cannot be unpacked further; the bytes before are right up to ``proven``."""
 
 
-class NotStreamed(Damaged):
+class UnsupportedStream(DamagedStream):
     """The stream may be valid, but Python's tarfile cannot unpack it."""
 
 
@@ -128,7 +128,7 @@ class CompressedStream:
     def pieces(self) -> Iterator[bytes]:
         """Yield the decompressed contents; some pieces may be empty.
 
-        Raises ``Damaged``, and ``ImportError`` for zstd.
+        Raises ``DamagedStream``, and ``ImportError`` for zstd.
         """
         engine = self.make()
         for data in self._buffers():
@@ -144,7 +144,7 @@ class CompressedStream:
                         pending.clear()
                         held = 0
             except self.errors as error:
-                raise Damaged(f"damaged {self.name} stream: {error}") from None
+                raise DamagedStream(f"damaged {self.name} stream: {error}") from None
             if self.in_blocks or engine.eof:
                 self.proven = self.given
             yield from pending
@@ -165,7 +165,7 @@ class CompressedStream:
                 return
             data = b""
 
-    def after(self) -> bytes:
+    def bytes_after(self) -> bytes:
         """Return the first bytes that follow the stream; empty at the end.
 
         May detect that the stream is incomplete.
@@ -174,7 +174,7 @@ class CompressedStream:
         self.raises = bool(more)
         return self.rest + more
 
-    def hides_end(self, tail: bytes) -> bool:
+    def is_complete_but_damaged(self, tail: bytes) -> bool:
         """Return whether a stream that seems truncated is complete but damaged.
 
         It is if ``tail``, the end of the file, is that of a complete one.
@@ -194,7 +194,7 @@ class Xz(CompressedStream):
     name, errors = "xz", (lzma.LZMAError, EOFError)
     make = staticmethod(partial(lzma.LZMADecompressor, memlimit=_MEMORY))
 
-    def hides_end(self, tail: bytes) -> bool:
+    def is_complete_but_damaged(self, tail: bytes) -> bool:
         """Return whether the file ends with the two bytes that end each xz stream."""
         return tail.endswith(b"YZ")
 
@@ -230,7 +230,7 @@ class Gzip(CompressedStream):
             if engine.eof or (not data and len(piece) < PIECE):
                 return
 
-    def after(self) -> bytes:
+    def bytes_after(self) -> bytes:
         """Return the bytes after the stream and its checksum; empty at the end."""
         rest = self.rest
         while len(rest) < 8 and (data := self.raw()):
@@ -244,7 +244,7 @@ class Gzip(CompressedStream):
             self.proven, self.wrong = 0, "its checksum or length does not match its contents"
         return rest[8:] or self.raw()
 
-    def hides_end(self, tail: bytes) -> bool:
+    def is_complete_but_damaged(self, tail: bytes) -> bool:
         """Return whether the file ends with a length close to the number of unpacked bytes.
 
         The length must be that of a tar: whole blocks.
@@ -254,12 +254,12 @@ class Gzip(CompressedStream):
 
 
 def _gzip_header(head: bytes) -> int | None:
-    """Return the length of a gzip header, None while bytes are missing. Raises ``Damaged``."""
+    """Return the length of a gzip header, None while bytes are missing. Raises ``DamagedStream``."""
     if len(head) < 10:
         return None
     flags, at = head[3], 10
     if flags & 4:
-        raise NotStreamed(
+        raise UnsupportedStream(
             "the gzip header has an extra field, as bgzip writes: Python's tarfile cannot stream that"
         )
     for flag in (8, 16):
@@ -320,7 +320,7 @@ class Zstd(CompressedStream):
         while self.complete:
             while len(self.rest) < 4 and (data := self.raw()):
                 self.rest += data
-            if not follows(self.rest, "zst"):
+            if not starts_another_stream(self.rest, "zst"):
                 return
             self.start, self.rest, self.complete = self.rest, b"", False
             yield from super().pieces()

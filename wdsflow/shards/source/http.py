@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .base import SourceChangedError, SourceError
-from .retries import trying
+from .retries import with_retries
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -53,7 +53,7 @@ class HttpFile:
 
         Raises SourceError.
         """
-        return trying(lambda: self._sync(partial(self._first, size)), self.url)
+        return with_retries(lambda: self._sync(partial(self._first, size)), self.url)
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Return these bytes. Raises SourceError."""
@@ -61,7 +61,7 @@ class HttpFile:
         # Servers may send less than was requested.
         while start + len(data) < stop:
             request = partial(self._part, start + len(data), stop)
-            data += trying(partial(self._sync, request), self.url)
+            data += with_retries(partial(self._sync, request), self.url)
         return data
 
     def stream(self) -> "HttpStream":

@@ -38,7 +38,7 @@ class HubUrl(NamedTuple):
     path: str
 
     @staticmethod
-    def of(url: str) -> "HubUrl":
+    def parse(url: str) -> "HubUrl":
         """Take a url apart. Raises SourceError."""
         match = _URL.fullmatch(url)
         if match is None:
@@ -69,7 +69,7 @@ class HubUrl(NamedTuple):
             commit = _commit(self.kind, self.name, self.revision)
         return f"{SCHEME}{self.repository}@{commit}/{self.path}"
 
-    def facts(self) -> dict[str, object]:
+    def file_facts(self) -> dict[str, object]:
         """Return the size and hash of a file, without listing its folder.
 
         Raises FileNotFoundError, and errors of huggingface_hub.
@@ -93,7 +93,7 @@ class HubUrl(NamedTuple):
         name, value = next(item for item in hashes.items() if item[1])
         return {"size": info["size"], name: value}
 
-    def web(self) -> tuple[Any, str]:
+    def web_file(self) -> tuple[Any, str]:
         """Return a web file system that has the user's token, and the address of the file in it."""
         import fsspec
 

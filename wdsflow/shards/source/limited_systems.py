@@ -39,7 +39,7 @@ def limited(system: Any) -> Any:
 def _limit_s3(system: Any, limit: float) -> None:
     """Set the silence limit for s3fs, and let it try once.
 
-    By itself, s3fs waits 25 times before ``trying`` tries again.
+    By itself, s3fs waits 25 times before ``with_retries`` tries again.
     """
     from aiobotocore.config import AioConfig
 

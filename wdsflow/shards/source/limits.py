@@ -62,7 +62,7 @@ class AbandonedTimeoutError(TimeoutError):
     """A request took too long and continues in a thread: another one could disturb it."""
 
 
-def within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:
+def call_within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:
     """Return the result of a request; ``size``: bytes that it sends or gets.
 
     Most file systems of fsspec wait without end. Their request is made in a thread, which is left
@@ -85,7 +85,7 @@ def within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:
     return result.result()
 
 
-class _Waiting:
+class _UnansweredRequests:
     """The unanswered requests of this process, and a thread that reports slow ones."""
 
     def __init__(self) -> None:
@@ -143,12 +143,12 @@ class _Waiting:
             )
 
 
-_waiting = _Waiting()
+_waiting = _UnansweredRequests()
 os.register_at_fork(after_in_child=_waiting.forget)
 
 
 @contextmanager
-def reported(url: str, size: int = 0) -> Iterator[None]:
+def slow_request_reported(url: str, size: int = 0) -> Iterator[None]:
     """Report the request of the block on standard error if it takes long.
 
     ``size``: the bytes that it sends or receives.

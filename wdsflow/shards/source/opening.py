@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.shards.atomic import create, discard, naming
+from wdsflow.shards.atomic import create_temporary, discard_temporary, os_errors_named
 from wdsflow.shards.shard import Shard
 
 from .base import FIRST, NEXT, LocalSource, Source, SourceError, StreamFault, open_file
@@ -59,25 +59,29 @@ def _open_local(shard: Shard, path: str) -> Source:
     )
 
 
-class Packing(NamedTuple):
+class CompressionFaults(NamedTuple):
     """Faults of the bytes of a shard before they were unpacked."""
 
     damage: str | None = None
-    cut: bool = False
+    is_truncated: bool = False
     fault: StreamFault | None = None
 
     @staticmethod
-    def of(source: Source) -> "Packing":
+    def of(source: Source) -> "CompressionFaults":
         """Return it for a source that was read to its end."""
-        return Packing(source.damage, source.cut, source.fault)
+        return CompressionFaults(source.damage, source.is_truncated, source.fault)
 
-    def mark(self, copy: Source) -> str:
+    def copy_to(self, copy: Source) -> str:
         """Set these faults on the source of the unpacked tar.
 
         Returns the faults that a walk over the tar does not report.
         """
-        copy.damage, copy.cut, copy.fault = self
-        return "" if self.cut or self.fault is not None or not copy.length else self.damage or ""
+        copy.damage, copy.is_truncated, copy.fault = self
+        return (
+            ""
+            if self.is_truncated or self.fault is not None or not copy.length
+            else self.damage or ""
+        )
 
 
 @contextmanager
@@ -94,19 +98,19 @@ def seekable(
     Raises SourceError if it cannot be read, OSError if ``folder`` cannot take it.
     """
     with open_source(url, allow_pipe=allow_pipe) as source:
-        anywhere = source.compression is None and source.random and source.length is not None
+        anywhere = source.compression is None and source.is_seekable and source.length is not None
         if source.fd >= 0 or (anywhere and not here):
             yield source, ""
             return
-        name, file = create(folder / "unpacked")
+        name, file = create_temporary(folder / "unpacked")
         try:
             unpack(source, file, folder)
             with open_source(Shard.file(str(name))) as copy:
-                trouble = Packing.of(source).mark(copy)
-                copy.url, copy.unpacked = url, True
+                trouble = CompressionFaults.of(source).copy_to(copy)
+                copy.url, copy.is_temporary_copy = url, True
                 yield copy, trouble
         finally:
-            discard(name, file)
+            discard_temporary(name, file)
 
 
 def unpack(source: Source, file: int, folder: Path) -> None:
@@ -116,7 +120,7 @@ def unpack(source: Source, file: int, folder: Path) -> None:
     """
     at = 0
     # Also streams that tarfile does not reach.
-    while (data := source.read_at(at, _STEP)) or source.lift():
+    while (data := source.read_at(at, _STEP)) or source.continue_past_end():
         at += len(data)
         if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
             raise SourceError(
@@ -124,6 +128,6 @@ def unpack(source: Source, file: int, folder: Path) -> None:
                 f"expands to more than {_BOMB_RATIO} times its size: not unpacked further",
             )
         view = memoryview(data)
-        with naming(folder):
+        with os_errors_named(folder):
             while view:
                 view = view[os.write(file, view) :]

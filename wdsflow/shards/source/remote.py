@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 from zlib import crc32
 
-from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.numbered_names import natural_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import SUFFIXES
 
@@ -17,7 +17,7 @@ from .decompress import compression_of
 from .http import HttpFile, HttpStream
 from .hub import SCHEME, HubUrl
 from .limited_systems import limited
-from .retries import trying
+from .retries import with_retries
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped
@@ -46,7 +46,7 @@ class RemoteSource(Source):
 
     While bytes are read in sequence it requests more and more of them at once, and the next ones in
     a thread before they are wanted; after a jump it requests only the wanted bytes. A request that
-    fails is repeated; see ``trying``.
+    fails is repeated; see ``with_retries``.
 
     ``version``: what names the version of its bytes, see ``version_of``; "" if the server does not
     say.
@@ -91,7 +91,7 @@ class RemoteSource(Source):
             self._ahead = 0
         kept = self._held[offset - self._from :] if self._from <= offset < held_to else b""
         start = offset + len(kept)
-        data = self._arrived(start)
+        data = self._requested_ahead(start)
         if start + len(data) < end:
             data += self._fetch(start + len(data), min(self.length, max(end, start + self._ahead)))
         after = start + len(data)
@@ -103,7 +103,7 @@ class RemoteSource(Source):
                 self._thread.submit(self._fetch, after, min(self.length, after + self._ahead)),
             )
 
-    def _arrived(self, start: int) -> bytes:
+    def _requested_ahead(self, start: int) -> bytes:
         """Return bytes from ``start`` on if they were requested ahead. Raises ``SourceError``."""
         if self._next is None:
             return b""
@@ -150,7 +150,7 @@ class RemoteStream:
 
         Raises ``SourceError``.
         """
-        while len(self._held) < size and (data := trying(self._more, self.url)):
+        while len(self._held) < size and (data := with_retries(self._more, self.url)):
             self._at += len(data)
             self._sum = crc32(data, self._sum)
             self._held += data
@@ -245,7 +245,11 @@ def _file_of(shard: Shard) -> tuple[Any, str]:
     For the hub, this is the file system of the web. Raises ``SourceError``.
     """
     url = shard.exact
-    return trying(HubUrl.of(url).web, shard) if url.startswith(SCHEME) else filesystem(url)
+    return (
+        with_retries(HubUrl.parse(url).web_file, shard)
+        if url.startswith(SCHEME)
+        else filesystem(url)
+    )
 
 
 def _open_file(system: Any, shard: Shard, path: str) -> RemoteSource | RemoteStream:
@@ -259,7 +263,7 @@ def _open_file(system: Any, shard: Shard, path: str) -> RemoteSource | RemoteStr
             file = system.open(path, "rb")
         return file
 
-    file = trying(lambda: opened(block_size=_MOST, cache_type="none"), shard)
+    file = with_retries(lambda: opened(block_size=_MOST, cache_type="none"), shard)
     size = getattr(file, "size", None)
     if size is not None and file.seekable():
         source = RemoteSource(shard, size, _parts_of(file, shard), file.close)
@@ -302,10 +306,10 @@ def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
             )
         return data
 
-    return lambda start, stop: trying(lambda: fetch(start, stop), shard, stop - start)
+    return lambda start, stop: with_retries(lambda: fetch(start, stop), shard, stop - start)
 
 
-def _unpacked(source: Source) -> Source:
+def _decompressed(source: Source) -> Source:
     """Return the source, or its contents if it is compressed."""
     with _closed_on_error(source):
         start = source.read_at(0, FIRST)
@@ -327,10 +331,10 @@ def as_source(stored: Source | RemoteStream) -> Source:
 
     Raises ``SourceError``.
     """
-    return _onwards(stored) if isinstance(stored, RemoteStream) else _unpacked(stored)
+    return _stream_source(stored) if isinstance(stored, RemoteStream) else _decompressed(stored)
 
 
-def _onwards(stream: RemoteStream) -> Source:
+def _stream_source(stream: RemoteStream) -> Source:
     with _closed_on_error(stream):
         start = stream.read(FIRST)
     return ForwardSource(
@@ -348,12 +352,12 @@ def _closed_on_error(source: Source | RemoteStream) -> Iterator[None]:
         raise
 
 
-def pinned(url: str) -> str:
+def pinned_url(url: str) -> str:
     """Return a hub url at the commit of its revision, and any other url unchanged.
 
     Raises ``SourceError``.
     """
-    return trying(lambda: HubUrl.of(url).pinned(), url) if url.startswith(SCHEME) else url
+    return with_retries(lambda: HubUrl.parse(url).pinned(), url) if url.startswith(SCHEME) else url
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -364,18 +368,18 @@ def filesystem(url: str) -> tuple[Any, str]:
     import fsspec
 
     first, colons, rest = url.partition("::")
-    system, path = trying(lambda: fsspec.core.url_to_fs(first), url)
+    system, path = with_retries(lambda: fsspec.core.url_to_fs(first), url)
     return limited(system), f"{path}{colons}{rest}"
 
 
-def about(shard: Shard) -> dict[str, object]:
+def file_facts(shard: Shard) -> dict[str, object]:
     """Return a server's current facts about a file: its size and when it changed.
 
     Raises ``SourceError``.
     """
     url = shard.exact
     if url.startswith(SCHEME):
-        return trying(lambda: HubUrl.of(url).facts(), shard)
+        return with_retries(lambda: HubUrl.parse(url).file_facts(), shard)
     return _facts(*filesystem(url), shard)
 
 
@@ -385,7 +389,7 @@ def _facts(system: Any, path: str, shard: Shard) -> dict[str, object]:
         facts: dict[str, object] = system.info(path)
         return facts
 
-    return trying(ask, shard)
+    return with_retries(ask, shard)
 
 
 def is_listing(url: str) -> bool:
@@ -404,7 +408,7 @@ def is_listing(url: str) -> bool:
     return path.endswith("/") or _GLOB.search(path) is not None
 
 
-def listed(url: str) -> list[Shard]:
+def list_shards(url: str) -> list[Shard]:
     """Return the shards in a folder, or those that match a glob, in natural order.
 
     Raises ``SourceError``.
@@ -417,7 +421,7 @@ def listed(url: str) -> list[Shard]:
         found = system.glob(pattern, detail=True)
         return [name for name, about in found.items() if about.get("type") != "directory"]
 
-    files = trying(ask, url)
+    files = with_retries(ask, url)
     tars = [name for name in files if name.lower().endswith(SUFFIXES)]
     chosen = tars if url.endswith("/") else tars or files
-    return [Shard.url(system.unstrip_protocol(name)) for name in sorted(chosen, key=natural)]
+    return [Shard.url(system.unstrip_protocol(name)) for name in sorted(chosen, key=natural_order)]

@@ -9,7 +9,13 @@ from typing import TypeVar
 
 from wdsflow.text.secrets import redact
 
-from .limits import AbandonedTimeoutError, is_silence, reported, silence_limit, within_limit
+from .limits import (
+    AbandonedTimeoutError,
+    call_within_limit,
+    is_silence,
+    silence_limit,
+    slow_request_reported,
+)
 from .response_errors import UNSIGNED, cause_of, header_of, s3_code_of, status_of
 from .server_waits import waits
 from .source_errors import source_error
@@ -40,7 +46,7 @@ _PERMANENT = (
 )
 
 
-def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
+def with_retries(action: Callable[[], T], url: str, size: int = 0) -> T:
     """Return the result of ``action``, with retries if a fault may pass. Raises ``SourceError``.
 
     What is waited for is reported after some seconds. ``size``: bytes that it sends or gets, which
@@ -50,8 +56,8 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
     for tries in itertools.count():
         waits.wait(url)
         try:
-            with reported(url, size):
-                return within_limit(action, url, size)
+            with slow_request_reported(url, size):
+                return call_within_limit(action, url, size)
         except Exception as raised:  # noqa: BLE001 - every file system raises exceptions of its own
             error = cause_of(raised)
             wait = _next_wait(error, tries, time.monotonic() - start)

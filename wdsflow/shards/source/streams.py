@@ -20,11 +20,11 @@ from .decompress import (
     PIECE,
     UNPACK,
     CompressedStream,
-    Damaged,
-    NotStreamed,
+    DamagedStream,
     Raw,
+    UnsupportedStream,
     compression_of,
-    follows,
+    starts_another_stream,
     unpack_command,
 )
 
@@ -48,11 +48,11 @@ class ForwardSource(Source):
     """A stream of bytes, decompressed if necessary, which keeps the latest bytes.
 
     It ends where Python's tarfile would end: after the first of several compressed streams, and
-    before a damaged buffer. ``lift`` continues after the first stream. ``close`` is called once; it
-    may return why the sender failed.
+    before a damaged buffer. ``continue_past_end`` continues after the first stream. ``close`` is
+    called once; it may return why the sender failed.
     """
 
-    random = False
+    is_seekable = False
 
     def __init__(
         self,
@@ -97,26 +97,28 @@ class ForwardSource(Source):
         self._drop(offset)
         return data
 
-    def join(self) -> None:
+    def join_streams(self) -> None:
         """Read all streams as one, as Arrow does.
 
         A truncated stream, or bytes that are not a stream, are then an error.
         """
         self._joined = True
 
-    def lift(self) -> bool:
+    def continue_past_end(self) -> bool:
         """Continue with the stream after the first, if there is one."""
         if not self._next:
             return False
         start, self._next = self._next, b""
-        self.length, self.damage, self.breaks, self.cut = None, None, False, False
+        self.length, self.damage, self.raises_at_end, self.is_truncated = None, None, False, False
         self._more = self._stream(start)
         return True
 
     def drain(self) -> None:
         """Unpack the rest, so that all checksums are compared."""
         at = self._from + len(self._held)
-        while self.compression is not None and ((data := self.read_at(at, PIECE)) or self.lift()):
+        while self.compression is not None and (
+            (data := self.read_at(at, PIECE)) or self.continue_past_end()
+        ):
             at += len(data)
 
     def close(self) -> None:
@@ -149,40 +151,40 @@ class ForwardSource(Source):
         make = CODECS.get(self.compression)
         if make is None:
             yield from filter(None, chain((start,), iter(self._read, b"")))
-            self._ended()
+            self._note_failed_sender()
             return
         stream = make(self._read, start)
         try:
             yield from filter(None, stream.pieces())
-        except Damaged as damage:
-            self.damage, self.breaks = str(damage), True
+        except DamagedStream as damage:
+            self.damage, self.raises_at_end = str(damage), True
             path = self.url.path
-            if not isinstance(damage, NotStreamed):
+            if not isinstance(damage, UnsupportedStream):
                 if self._from + len(self._held):
-                    self._doubt(str(damage), stream.proven)
+                    self._note_fault(str(damage), stream.proven)
             elif path is not None and self.compression is not None:
                 self.damage += f"{UNPACK}{unpack_command(path, self.compression)}"
             return
-        directly = stream.after() if stream.complete else b""
+        directly = stream.bytes_after() if stream.complete else b""
         after = self._past_padding(directly)
-        another = self.compression is not None and follows(after, self.compression)
-        self._check(stream, after, another=another)
+        another = self.compression is not None and starts_another_stream(after, self.compression)
+        self._note_stream_faults(stream, after, another=another)
         if self._joined and (directly or stream.wrong or not stream.complete):
             if another and not stream.wrong:
                 yield from self._stream(after)
                 return
-            self.damage, self.breaks = (
+            self.damage, self.raises_at_end = (
                 stream.wrong or "the stream is cut, or bytes follow that are none",
                 True,
             )
             return
         if stream.raises:
-            self.damage, self.breaks = (
+            self.damage, self.raises_at_end = (
                 f"bytes after the {self.compression} stream make tarfile raise EOFError",
                 True,
             )
         if not stream.complete:
-            self.damage, self.cut = f"the {self.compression} stream is cut", True
+            self.damage, self.is_truncated = f"the {self.compression} stream is cut", True
         elif another:
             self._next = after
             self.damage = (
@@ -190,19 +192,19 @@ class ForwardSource(Source):
             )
             return
         if not after:
-            self._ended()
+            self._note_failed_sender()
 
-    def _check(self, stream: CompressedStream, after: bytes, *, another: bool) -> None:
+    def _note_stream_faults(self, stream: CompressedStream, after: bytes, *, another: bool) -> None:
         """Note faults of a stream that was unpacked to its end, or of the bytes after it."""
         if stream.wrong:
-            self._doubt(f"damaged {stream.name} stream: {stream.wrong}", stream.proven)
-        elif not stream.complete and stream.hides_end(self._tail):
-            self._doubt(
+            self._note_fault(f"damaged {stream.name} stream: {stream.wrong}", stream.proven)
+        elif not stream.complete and stream.is_complete_but_damaged(self._tail):
+            self._note_fault(
                 f"damaged {stream.name} stream: it does not end where the file ends", stream.proven
             )
         self._proven += stream.proven
         if after and not another:
-            self._doubt(
+            self._note_fault(
                 f"damaged {stream.name} file: the bytes after the stream are not another stream"
             )
 
@@ -215,16 +217,19 @@ class ForwardSource(Source):
             after += more
         return after
 
-    def _doubt(self, detail: str, proven: int = 0) -> None:
+    def _note_fault(self, detail: str, proven: int = 0) -> None:
         """Note the first fault. ``proven``: bytes of the latest stream that are still right."""
         if self.fault is None:
             self.fault = StreamFault(self._proven + proven, detail)
 
-    def _ended(self) -> None:
+    def _note_failed_sender(self) -> None:
         """Note it if the bytes end because their sender failed."""
         close, self._close = self._close, lambda: None
         if trouble := close():
-            self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True
+            self.damage, self.raises_at_end = (
+                f"{self.damage}: {trouble}" if self.is_truncated else trouble,
+                True,
+            )
 
 
 class CommandStopped(Exception):

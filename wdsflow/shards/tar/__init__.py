@@ -13,7 +13,7 @@ repaired.
         walk.stop, walk.seen                    # how tarfile ends; damage and oddities, each
         counted, with its first place
 
-``shards/samples`` makes samples of members: ``grouped`` for code that looks at members
+``shards/samples`` makes samples of members: ``group_members`` for code that looks at members
 individually, ``Samples`` for ranges of bytes that are copied. No other code in this project groups
 neighbouring members.
 

@@ -8,8 +8,8 @@ from .tar_header import (
     BadHeader,
     Header,
     Read,
+    decode_number,
     is_header,
-    number,
     parse_header,
 )
 
@@ -57,7 +57,7 @@ def _time_repaired(block: bytes) -> Header | None:
     if not wrong:
         return None
     try:
-        checksum = number(block[_CHECKSUM])
+        checksum = decode_number(block[_CHECKSUM])
     except BadHeader:
         return None
     # As if the checksum was spaces, and each wrong digit a zero.

@@ -14,10 +14,10 @@ from .tar_header import (
     BadHeader,
     Read,
     RefusedRecord,
-    number,
+    decode_number,
+    decode_text,
     padded,
     read_records,
-    text,
 )
 
 # An extended header that changes neither name nor size.
@@ -106,20 +106,20 @@ def _lost_member(block: bytes) -> LostMember | None:
     # The checksum itself counts as blanks.
     total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
     try:
-        checksum_error = number(block[148:156]) - total
+        checksum_error = decode_number(block[148:156]) - total
         may_be_one_byte = -256 < checksum_error < 256
     except BadHeader:
         checksum_error = 0
         may_be_one_byte = False
-    name = text(block[:100])
+    name = decode_text(block[:100])
     has_magic = block[257:262] == b"ustar"
     if not name or not (may_be_one_byte or has_magic):
         return None
-    prefix = text(block[345:500])
+    prefix = decode_text(block[345:500])
     if prefix:
         name = f"{prefix}/{name}"
     try:
-        size = number(block[124:136])
+        size = decode_number(block[124:136])
     except BadHeader:
         size = -1
     extended = block[156:157] in _EXTENDED
@@ -149,7 +149,7 @@ def _next_name(kind: bytes, body: bytes) -> str | None:
     ``LostMember.next_name`` describes the other values.
     """
     if kind == b"L":
-        return text(body)
+        return decode_text(body)
     if kind == b"K":
         # The target of a link.
         return SAME

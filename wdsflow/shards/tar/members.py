@@ -10,7 +10,7 @@ from .tar_header import padded
 # Offset, bytes of the tar.
 Piece = tuple[int, bytes]
 StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
-Behind = Literal["", "archive", "damage"]
+GapKind = Literal["", "archive", "damage"]
 
 # Makes a named tuple of a tuple: twice as fast as its constructor, which is written in Python.
 _new = tuple.__new__
@@ -96,10 +96,10 @@ def why_junk(name: str) -> str:
     return "hidden" if base.startswith(".") else ""
 
 
-def key_of(name: str) -> tuple[str, str] | None:
+def split_as_webdataset(name: str) -> tuple[str, str] | None:
     """Split a name as webdataset does; None if it skips the member.
 
-    >>> key_of("photos/001.seg.png"), key_of("README"), key_of("__info__")
+    >>> split_as_webdataset("photos/001.seg.png"), split_as_webdataset("README"), split_as_webdataset("__info__")
     (('photos/001', 'seg.png'), None, None)
     """
     if is_meta(name):
@@ -136,11 +136,11 @@ class MemberBatch(NamedTuple):
     # Offset of the window.
     base: int
     # After the place where Python's tarfile stops.
-    beyond: bool
+    is_past_stop: bool
     # All bytes that were read, in order, if the walk keeps them.
     pieces: Sequence[Piece] = ()
     # Between its first row and the row before: the end of a whole archive, or damage.
-    behind: Behind = ""
+    gap_before: GapKind = ""
 
     @property
     def members(self) -> list[Member]:
@@ -168,17 +168,17 @@ class PieceReader:
         self._at = 0
         self._base, self._window = pieces[0]
 
-    def glance(self, offset: int, most: int) -> bytes:
+    def peek(self, offset: int, most: int) -> bytes:
         """Return the bytes from ``offset`` on that have been read, at most ``most``; maybe none."""
         at = offset - self._base
         if not 0 <= at < len(self._window):
-            self._turn_to(offset)
+            self._switch_to_piece(offset)
             at = offset - self._base
             if at < 0:
                 return b""
         return self._window[at : at + most]
 
-    def _turn_to(self, offset: int) -> None:
+    def _switch_to_piece(self, offset: int) -> None:
         """Switch to the piece that may hold a byte."""
         pieces, at = self.pieces, self._at
         while at + 1 < len(pieces) and pieces[at + 1][0] <= offset:
@@ -202,7 +202,7 @@ class Stop(NamedTuple):
     detail: str = ""
 
 
-class Seen:
+class Occurrences:
     """How often something was seen, and where first."""
 
     __slots__ = ("count", "detail", "name", "offset")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from zlib import adler32
 
-from .tar_header import BLOCK, BadHeader, is_strict, number
+from .tar_header import BLOCK, BadHeader, decode_number, is_strict
 
 # Name, size, data, header, kind.
 Row = tuple[str, int, int, int, str]
@@ -43,8 +43,8 @@ class Sums(dict[bytes, int]):
             self.clear()
         checksum = key[13:]
         try:
-            number(key[1:13])
-            expected = number(checksum) - 256 - self.rest + sum(checksum) + 1
+            decode_number(key[1:13])
+            expected = decode_number(checksum) - 256 - self.rest + sum(checksum) + 1
         except BadHeader:
             expected = -1
         self[key] = value = expected if key[0] in b"\0 " else -1
@@ -99,7 +99,7 @@ class Skimmer:
 
     def learn_time(self, header: bytes, body: bytes) -> None:
         """Remember a valid extended header if its only record is mtime."""
-        match, size = _MTIME.match(body), number(header[124:136])
+        match, size = _MTIME.match(body), decode_number(header[124:136])
         if not match or not len(match[0]) < size < BLOCK or int(match[1]) != size:
             return
         if body[size - 1 :] == b"\n".ljust(BLOCK - size + 1, b"\0"):

@@ -14,11 +14,11 @@ from .tar_header import (
     Header,
     Read,
     RefusedRecord,
+    decode_text,
     padded,
     parse_header,
     read_records,
     refuses_negative,
-    text,
 )
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
@@ -31,7 +31,7 @@ _KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
 _SIZES = frozenset(("GNU.sparse.size", "GNU.sparse.realsize"))
 
 
-class Ending(Exception):
+class NoEntry(Exception):
     """No entry can be read here.
 
     ``why``: "end" (zero block), "eof" (nothing left), "cut" (part of a header), "bad" (no header),
@@ -76,7 +76,7 @@ class _Extension(NamedTuple):
     values: dict[str, str]
 
 
-def blocks(size: int) -> int:
+def round_to_blocks(size: int) -> int:
     """Round up to whole blocks.
 
     Raises ``BadHeader`` for negative sizes if this Python's tarfile does.
@@ -86,7 +86,7 @@ def blocks(size: int) -> int:
     return padded(size)
 
 
-class _Reading:
+class _EntryHeaders:
     """The state while the headers of one entry are read.
 
     Methods raise ``BadHeader`` and ``RefusedRecord``.
@@ -101,26 +101,26 @@ class _Reading:
 
     def blocks_of_data(self, size: int) -> int:
         """Return the bytes that follow and have to be skipped."""
-        return blocks(size) if self.type in REGULAR or self.type not in SUPPORTED else 0
+        return round_to_blocks(size) if self.type in REGULAR or self.type not in SUPPORTED else 0
 
     def header(self, *, first: bool) -> Header:
-        """Read the next header. Raises ``Ending``, too."""
+        """Read the next header. Raises ``NoEntry``, too."""
         offset = self.at
         block = self.read(offset, BLOCK)
         if len(block) < BLOCK:
             self.at += len(block)
-            raise Ending(
+            raise NoEntry(
                 "cut" if block else "eof", offset, "the file ends inside a header", self.at
             )
         if block == ZEROS:
-            raise Ending("end", offset, "", offset)
+            raise NoEntry("end", offset, "", offset)
         try:
             return parse_header(block, first=first)
         finally:
             self.at += BLOCK
 
     def extension(self, header: Header) -> _Extension:
-        length = blocks(header.size)
+        length = round_to_blocks(header.size)
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
         if length > LONGEST:
@@ -155,7 +155,7 @@ class _Reading:
                     raise RefusedRecord("the map of a sparse member is cut or too long")
                 more = bool(block[_MORE])
             self.data = self.at
-            self.next = self.data + blocks(header.size)
+            self.next = self.data + round_to_blocks(header.size)
             return
         self.data = self.at
         self.next = self.at + self.blocks_of_data(header.size)
@@ -168,7 +168,7 @@ class _Reading:
         values = extension.values
         if extension.type in (b"L", b"K"):
             if extension.type == b"L":
-                self.name = text(extension.body)
+                self.name = decode_text(extension.body)
             if self.type == b"5":
                 self.name = self.name.removesuffix("/")
             return
@@ -209,9 +209,9 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
 
     ``shared`` holds global PAX records and is updated.
 
-    Raises ``Ending``.
+    Raises ``NoEntry``.
     """
-    state = _Reading(read, start, shared)
+    state = _EntryHeaders(read, start, shared)
     chain: list[_Extension] = []
     depth = 0
     here, own = start, None
@@ -231,16 +231,16 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         for extension in reversed(chain):
             depth -= 1
             state.unwind(extension)
-    except Ending as end:
+    except NoEntry as end:
         if not depth:
             raise
         detail = end.detail or "an extended header without a member"
-        raise Ending("error", start, detail, end.resume) from None
+        raise NoEntry("error", start, detail, end.resume) from None
     except (BadHeader, RefusedRecord) as error:
         why: Literal["error", "bad"] = (
             "error" if depth or isinstance(error, RefusedRecord) else "bad"
         )
-        raise Ending(why, start, str(error), max(state.at, here + BLOCK)) from None
+        raise NoEntry(why, start, str(error), max(state.at, here + BLOCK)) from None
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:
         kind = "sparse" if state.sparse else "file"

@@ -92,14 +92,14 @@ def padded(size: int) -> int:
     return (size + BLOCK - 1) // BLOCK * BLOCK
 
 
-def text(field: bytes) -> str:
+def decode_text(field: bytes) -> str:
     """Decode a NUL-terminated field; bytes that are not UTF-8 become surrogates."""
     end = field.find(0)
     return (field if end < 0 else field[:end]).decode("utf-8", "surrogateescape")
 
 
 @lru_cache(maxsize=1024)
-def number(field: bytes) -> int:
+def decode_number(field: bytes) -> int:
     """Decode an octal or base-256 field. Raises ``BadHeader``."""
     if field[0] in (0o200, 0o377):
         value = int.from_bytes(field[1:], "big")
@@ -130,7 +130,7 @@ def checksum_holds(block: bytes, declared: int) -> bool:
 def _check_numbers(fields: bytes) -> None:
     """Decode the numbers that repeat from header to header. Raises ``BadHeader``."""
     for start, end in _REPEATED:
-        number(fields[start:end])
+        decode_number(fields[start:end])
 
 
 def parse_header(block: bytes, *, first: bool = True) -> Header:
@@ -138,15 +138,15 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
 
     Raises ``BadHeader``.
     """
-    if not checksum_holds(block, number(block[148:156])):
+    if not checksum_holds(block, decode_number(block[148:156])):
         raise BadHeader("wrong checksum")
     _check_numbers(block[100:124] + block[329:345])
-    number(block[136:148])
-    size = number(block[124:136])
+    decode_number(block[136:148])
+    size = decode_number(block[124:136])
     name, kind, prefix = (
-        text(block[:100]),
+        decode_text(block[:100]),
         block[156:157],
-        text(block[345:500]) if block[345] else "",
+        decode_text(block[345:500]) if block[345] else "",
     )
     sparse = None
     # The oldest format knows no directories.
@@ -154,8 +154,8 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
         kind = b"5"
     if kind == b"S":
         for at in range(386, 482, 12):
-            number(block[at : at + 12])
-        sparse = (bool(block[482]), number(block[483:495]))
+            decode_number(block[at : at + 12])
+        sparse = (bool(block[482]), decode_number(block[483:495]))
     if kind == b"5":
         name = name.rstrip("/")
     if prefix and kind not in GNU:

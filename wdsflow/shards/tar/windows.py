@@ -72,7 +72,7 @@ class Windows:
         skim.lead = _LAST + BLOCK if self.ends else 0
         # Windows since the latest batch, if they are kept.
         self.pieces: list[Piece] = []
-        self.inside = INSIDE if source.random else INSIDE_STREAM
+        self.inside = INSIDE if source.is_seekable else INSIDE_STREAM
         self.length = source.length or 0
         # Bytes that are read at a time; set by ``_choose``.
         self.step = 0
@@ -107,7 +107,7 @@ class Windows:
         skim.at = 0
         self.requested = size
 
-    def missing(self, entry: Entry) -> tuple[int, int] | None:
+    def window_for(self, entry: Entry) -> tuple[int, int] | None:
         """Return the start and the minimum size of a window that holds an entry.
 
         None if the current window does.
@@ -119,7 +119,7 @@ class Windows:
         required = entry.size
         if entry.size > self.inside:
             # A stream cannot be read later.
-            required = 0 if self.source.random else _STREAM
+            required = 0 if self.source.is_seekable else _STREAM
         start = entry.header
         if entry.data - entry.header > HISTORY // 2:
             start = entry.data - BLOCK
@@ -129,7 +129,7 @@ class Windows:
             return None
         return start, end - start
 
-    def cut_back(self, rows: list[Row]) -> bool:
+    def drop_incomplete(self, rows: list[Row]) -> bool:
         """Take back the last row if its contents are incomplete.
 
         They should be in the window and are not, or they are not in the file.
@@ -162,7 +162,7 @@ class Windows:
         self.least = least
         return False
 
-    def go(self, offset: int, rows: int) -> bool:
+    def advance(self, offset: int, rows: int) -> bool:
         """Move on to ``offset``; return whether a batch is due before a window is loaded there."""
         skim = self.skim
         skim.at = offset - skim.base
@@ -174,17 +174,17 @@ class Windows:
             skim.at = 0
         return rows >= self.full
 
-    def view(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         """Return bytes from the window, otherwise from the source."""
         start = offset - self.skim.base
         if start >= 0 and start + size <= len(self.skim.window):
             return self.skim.window[start : start + size]
         return self.source.read_at(offset, size)
 
-    def contents_at(self, offset: int, size: int) -> bytes:
+    def read_contents(self, offset: int, size: int) -> bytes:
         """Return contents; after a stream has passed them, only those in the window."""
-        if self.source.random:
-            return self.view(offset, size)
+        if self.source.is_seekable:
+            return self.read(offset, size)
         start = offset - self.skim.base
         if start < 0:
             return b""
@@ -210,7 +210,7 @@ class Windows:
         self._batch_end = position
         if self.source.fd >= 0 and not self._hopping and position + 2 * _BATCH > self._advised:
             self._advised = max(position, self._advised)
-            self.source.ahead(self._advised, 2 * _BATCH)
+            self.source.prefetch(self._advised, 2 * _BATCH)
             self._advised += 2 * _BATCH
 
     def _choose(self) -> None:
@@ -225,17 +225,17 @@ class Windows:
             if not self.keep and source.fd >= 0:
                 # Without a call of our own.
                 self.refill = partial(pread, source.fd, self.step)
-        if far != self._hopping and source.hop(far):
+        if far != self._hopping and source.advise_random_reads(far):
             self._hopping = far
 
     def _step(self, *, far: bool) -> int:
         """Return how many bytes are read at a time; ``far``: headers are far from each other."""
         source = self.source
-        if not source.random:
+        if not source.is_seekable:
             return _STREAM
         if self.contents:
             return _HOP_CONTENTS if far else _WINDOW
-        if source.fd < 0 and not source.near:
+        if source.fd < 0 and not source.has_cheap_reads:
             # The source itself reads ahead where nothing is left out.
             return _HOP_CONTENTS if far else _MANY
         if far:

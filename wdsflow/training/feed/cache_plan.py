@@ -22,7 +22,7 @@ class CachePlan:
 
     def __init__(self, recipe: FeedRecipe, cache: ShardCache) -> None:
         self._order, self._cache = recipe.order, cache
-        self._plan = cache.plan()
+        self._plan = cache.new_plan()
         machines = -(-recipe.job_rank.world_size // local_ranks())
         self._epochs = min(_MOST, max(_LEAST, 2 * machines))
         weakref.finalize(self, cache.end_plan, self._plan)
@@ -41,7 +41,7 @@ class CachePlan:
                 uses.append(numbers[shard])
             if later == epoch:
                 of_epoch = len(uses)
-        self._cache.begin(self._plan, uses, of_epoch)
+        self._cache.begin_epoch(self._plan, uses, of_epoch)
 
     def close(self) -> None:
         """Need nothing until the next epoch begins."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from wdsflow.shards.atomic import writing
+from wdsflow.shards.atomic import atomic_file
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import ResumeError
 
@@ -121,7 +121,7 @@ def saved_feed(checkpoint: object) -> SavedFeed | None:
 def save_checkpoint(checkpoint: object, path: Path) -> None:
     """Write a checkpoint atomically and sync it. Raises OSError, which names ``path``."""
     # A hidden name sorts before all checkpoints, in case a remote copy of the folder keeps it.
-    with writing(path, hidden=True) as file, open(file, "wb", closefd=False) as stream:
+    with atomic_file(path, hidden=True) as file, open(file, "wb", closefd=False) as stream:
         try:
             torch.save(checkpoint, stream)
         except RuntimeError as error:

@@ -15,7 +15,7 @@ from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.short_look import some_of
+from wdsflow.shards.short_look import spread_selection
 from wdsflow.shards.urls import Expansion, NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_sources import Captions, captions_for
 from wdsflow.text.shell import escape
@@ -81,7 +81,7 @@ def scan_data(
         _refuse_unused_weights(arguments, options, expansion)
     # Those of OpenCLIP 3.3 are at their defaults.
     captions = captions_for(options.caption, arguments, keep_empty=False)
-    urls = some_of(expansion.urls)
+    urls = spread_selection(expansion.urls)
     all_scanned = len(urls) == len(expansion.urls)
     progress = None
     if begin_progress is not None:

@@ -13,7 +13,7 @@ from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 from wdsflow.training.columns import IMAGE, TEXT, parse_fields
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world
@@ -284,7 +284,7 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
     shown = [escape(name, 40) for name in names[:_MOST_NAMES]]
     if len(names) > _MOST_NAMES:
         shown.append(f"{len(names) - _MOST_NAMES} more")
-    return listed(shown)
+    return enumeration(shown)
 
 
 def _likeliest(names: Sequence[str], usual: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from wdsflow.scan.caption_names import add_json_names
 from wdsflow.scan.content.text_content import decode_json
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.samples.grouping import group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -68,7 +68,7 @@ def _read(evidence: ShardEvidence, member: str, allow_pipe: bool) -> None:
     until = time.monotonic() + _PEEK_SECONDS
     with suppress(SourceError, OSError), open_source(evidence.url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
-        for _, _, field, row in grouped(walk):
+        for _, _, field, row in group_members(walk):
             if time.monotonic() > until or evidence.samples >= _PEEK_JSONS:
                 return
             if row[4] == "file" and field.lower() == member and row[1] <= _LARGEST_JSON:

@@ -48,7 +48,7 @@ class Aesthetic(
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError if the head is not for this model."""
-        return self.over_frames(view, outputs, load_head(self.head), self.reduce, digits=4)
+        return self.values_over_frames(view, outputs, load_head(self.head), self.reduce, digits=4)
 
     def settings(self) -> dict[str, object]:
         return {**super().settings(), "head": source_of(self.head)}

@@ -27,13 +27,13 @@ _IMAGE_SETTINGS = ("image", "video", "frames", "sampling", "decode", "flip", "pr
 _CAPTION_SETTINGS = ("caption", "processor")
 
 
-class Embedded(NamedTuple):
+class EmbeddingSpec(NamedTuple):
     """The embeddings of each sample's images, or captions, by one tower.
 
     ``settings``: those of the score that affect the embeddings, sorted by name, without defaults.
     """
 
-    of: Literal["image", "caption"]
+    kind: Literal["image", "caption"]
     model: ClipModel
     settings: tuple[tuple[str, Setting], ...]
 
@@ -111,24 +111,24 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cp
         """
         prepared_by = "" if self.processor == "openclip" else self.processor
         suffix = "-".join(part for part in (flip, prepared_by) if part)
-        return self.pictures(view, self.main_model(), self.preparation(flip), suffix)
+        return self.picture_requests(view, self.main_model(), self.preparation(flip), suffix)
 
     def requests(self, view: "View") -> list[Request]:
         return self.image_requests(view)
 
-    def embedded(self) -> tuple[Embedded, ...]:
+    def embedding_specs(self) -> tuple[EmbeddingSpec, ...]:
         """Return the kinds of embeddings that the score requests of a sample.
 
         Those of labels are left out: they are the same for all samples.
         """
-        embedded: list[Embedded] = []
+        specs: list[EmbeddingSpec] = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                embedded.append(Embedded("image", model, self._changed_settings(_IMAGE_SETTINGS)))
+                specs.append(EmbeddingSpec("image", model, self._changed_settings(_IMAGE_SETTINGS)))
             elif isinstance(model, ClipText):
                 settings = self._changed_settings(_CAPTION_SETTINGS)
-                embedded.append(Embedded("caption", model, settings))
-        return tuple(embedded)
+                specs.append(EmbeddingSpec("caption", model, settings))
+        return tuple(specs)
 
     def _changed_settings(self, names: Iterable[str]) -> tuple[tuple[str, Setting], ...]:
         """Return the model's settings, and changed settings among ``names``, sorted by name.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...base import SEEN_PIXELS, Scalar, Value, bare
+from ...base import SEEN_PIXELS, Scalar, Value, single_or_list
 from ..model import Model, Output
 from ..model_score import Request
 from ..pictures.prepare import Flip
@@ -75,4 +75,4 @@ class ClipSimilarity(
         for caption in captions:
             cosines = [float(picture @ caption) for picture in pictures]
             values.append(round(reduced(cosines, self.reduce), 6))
-        return bare(values)
+        return single_or_list(values)

@@ -44,7 +44,7 @@ def clip_item(model: str, text: str, processor: Processor = "openclip") -> "str 
     return np.array(tokenise(tokenizable(text), context), np.int32)
 
 
-def must_tokenize(model: str, processor: Processor) -> None:
+def require_tokenizer(model: str, processor: Processor) -> None:
     """Raise ValueError if a processor cannot tokenise the captions of a model."""
     if processor == "openclip":
         return
@@ -69,7 +69,7 @@ def token_context(model: str) -> int | None:
     return int(tokenizer.context_length)
 
 
-def stacked(model: str, batch: "Sequence[str | Tokens]") -> "Tokens":
+def stack_tokens(model: str, batch: "Sequence[str | Tokens]") -> "Tokens":
     """Return items of ``clip_item`` as one array (n, longest), padded with 0 on the right."""
     import numpy as np
 

@@ -100,7 +100,7 @@ def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str
         return clip
 
 
-def trims(model: str, pretrained: str, precision: UsedPrecision) -> bool:
+def trims_padding(model: str, pretrained: str, precision: UsedPrecision) -> bool:
     """Return whether a model that is loaded on some device skips the padding of captions."""
     for key, clip in list(loaded_clips.items()):
         if key[:3] == (model, pretrained, precision) and clip.text.trims:

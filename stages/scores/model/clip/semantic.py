@@ -13,7 +13,7 @@ from ...base import (
     Records,
     ScoreError,
     Value,
-    bare,
+    single_or_list,
 )
 from ...reference_lists import ReferenceList, load_list, path_of
 from ..model import Output
@@ -36,7 +36,7 @@ class SemanticDuplicate(
     scale_tolerance=SEEN_PIXELS,
     compares=DatasetScore.compares | {"eps", "keep"},
 ):
-    """Whether another image that means the same is kept.
+    """Whether the image means the same as another one, which is kept.
 
     Two images mean the same if the cosine of their CLIP embeddings is above 1 - ``eps``.
 
@@ -61,13 +61,13 @@ class SemanticDuplicate(
         """Return the embeddings of a sample's images. Raises ScoreError "not-finite"."""
         import numpy as np
 
-        from ...comparing.vector_file import packed
+        from ...comparing.vector_file import pack_vectors
 
         if not all(np.isfinite(output).all() for output in outputs):
             raise ScoreError(
                 "not-finite", "the model returned an embedding with NaN or infinite numbers"
             )
-        return packed(list(outputs))
+        return pack_vectors(list(outputs))
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         raise TypeError(f"{self.name} compares samples: call record for each, then resolve")
@@ -81,7 +81,7 @@ class SemanticDuplicate(
         vectors = VectorFile(folder / "vectors", records)
         for location, are_duplicates in duplicates(vectors, self.eps, self.keep, memory):
             # The number of the shard, then that of the sample.
-            yield location >> 32, location & 0xFFFFFFFF, bare(are_duplicates.tolist())
+            yield location >> 32, location & 0xFFFFFFFF, single_or_list(are_duplicates.tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,4 +121,4 @@ class EmbeddingDistance(
         # An array (n, d).
         references = self._reference_list().values
         distances = [float(1 - (references @ output).max()) for output in outputs]
-        return bare([round(distance, 6) for distance in distances])
+        return single_or_list([round(distance, 6) for distance in distances])

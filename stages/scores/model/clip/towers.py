@@ -8,10 +8,10 @@ from wdsflow.memory.precision import UsedPrecision
 
 from ..model import Item, Loaded, Model, ModelSource, Output
 from ..model_files import source_of
-from ..pictures.picture_batch import area, joined
+from ..pictures.picture_batch import pixel_count, stacked_pictures
 from .clip_config import Preprocess, clip_geometry, clip_preprocess, clip_source, hashed_name
-from .clip_tokens import Processor, clip_item, must_tokenize, stacked, token_context
-from .load_clip import Clip, load_clip, trims
+from .clip_tokens import Processor, clip_item, require_tokenizer, stack_tokens, token_context
+from .load_clip import Clip, load_clip, trims_padding
 
 if TYPE_CHECKING:
     from .load_clip import Embeddings
@@ -35,12 +35,12 @@ class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
         """Return the length of an embedding, without loading weights."""
         return clip_preprocess(self.model, self.pretrained)["embed_dim"]
 
-    def called(self) -> str:
+    def display_name(self) -> str:
         if not self.pretrained:
             return f"{self.kind}, {self.model!r}"
         return f"{self.kind}, {self.model!r} with {self.pretrained!r}"
 
-    def fetched(self) -> ModelSource | None:
+    def download_source(self) -> ModelSource | None:
         return clip_source(self.model, self.pretrained)
 
     def identity(self) -> dict[str, object]:
@@ -62,7 +62,7 @@ class ClipImage(
     """
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
-        pixels = joined(batch)
+        pixels = stacked_pictures(batch)
         # ``Prepare`` makes all of one shape.
         assert pixels is not None
         return list(loaded.images(pixels))
@@ -70,11 +70,11 @@ class ClipImage(
     def facts(self) -> Preprocess:
         return clip_preprocess(self.model, self.pretrained)
 
-    def recall(self, facts: Preprocess) -> None:
+    def accept_facts(self, facts: Preprocess) -> None:
         clip_preprocess.share(facts, self.model, self.pretrained)
 
     def cost(self, item: Item) -> int:
-        return area(item)
+        return pixel_count(item)
 
     def largest(self) -> Item:
         import numpy as np
@@ -98,21 +98,21 @@ class ClipText(
 
         Raises ValueError if ``tokenizer`` does not fit it.
         """
-        must_tokenize(self.model, self.tokenizer)
+        require_tokenizer(self.model, self.tokenizer)
         return super().load(device)
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
-        return list(loaded.texts(stacked(self.model, batch)))
+        return list(loaded.texts(stack_tokens(self.model, batch)))
 
     def facts(self) -> int | None:
         return token_context(self.model)
 
-    def recall(self, facts: int | None) -> None:
+    def accept_facts(self, facts: int | None) -> None:
         token_context.share(facts, self.model)
 
     def cost(self, item: Item) -> int:
         """Return the tokens; 1 if all captions are padded to the same length."""
-        if isinstance(item, str) or not trims(self.model, self.pretrained, self.precision):
+        if isinstance(item, str) or not trims_padding(self.model, self.pretrained, self.precision):
             return 1
         return len(item)
 
@@ -145,10 +145,10 @@ class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages)
         import numpy as np
         import torch
 
-        must_tokenize(self.model, self.tokenizer)
+        require_tokenizer(self.model, self.tokenizer)
         clip = super().load(device)
         items = [clip_item(self.model, label, self.tokenizer) for label in self.labels]
-        tokens = stacked(self.model, items)
+        tokens = stack_tokens(self.model, items)
         starts = range(0, len(tokens), _LABEL_BATCH)
         with torch.inference_mode():
             parts = [clip.texts(tokens[start : start + _LABEL_BATCH]) for start in starts]

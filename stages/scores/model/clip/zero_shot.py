@@ -71,4 +71,4 @@ class ZeroShot(
             shares = np.exp(logits - logits.max())
             return float(shares[0] / shares.sum())
 
-        return self.over_frames(view, images, share, self.reduce)
+        return self.values_over_frames(view, images, share, self.reduce)

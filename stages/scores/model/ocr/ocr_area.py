@@ -9,7 +9,7 @@ from ...sample_view import View
 from ..model import Output
 from ..pictures.reduced import Reduce
 from .ocr_score import OcrScore
-from .text_areas import summed, united
+from .text_areas import covered_area_share, summed_area_share
 from .text_boxes import boxes_of
 
 
@@ -40,5 +40,7 @@ class OcrArea(
     reduce: Reduce = "mean"
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        area = united if self.area == "union" else summed
-        return self.over_frames(view, outputs, lambda output: area(boxes_of(output)), self.reduce)
+        area = covered_area_share if self.area == "union" else summed_area_share
+        return self.values_over_frames(
+            view, outputs, lambda output: area(boxes_of(output)), self.reduce
+        )

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...base import Value, bare
+from ...base import Value, single_or_list
 from ...sample_view import View
 from ..model import Output
 from ..model_score import Request
@@ -43,7 +43,9 @@ class OcrCaptionOverlap(
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         written = set(_words("\n".join(self.texts(view, outputs))))
-        return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
+        return single_or_list(
+            [_share(_words(caption), written) for caption in view.captions(self.caption)]
+        )
 
 
 def _words(text: str) -> list[str]:

@@ -72,7 +72,7 @@ class ReadScore(OcrScore):
     def texts(self, view: View, outputs: Sequence[Output]) -> list[str]:
         """Return the text of each image, or of each video."""
         texts: list[str] = []
-        for pictures in self.grouped(view, outputs):
+        for pictures in self.outputs_by_image(view, outputs):
             picture_texts = [self._joined(lines) for lines in pictures]
             # Frames of a video often have the same text.
             different = [text for text in dict.fromkeys(picture_texts) if text]

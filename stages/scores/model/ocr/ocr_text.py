@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...base import Value, bare
+from ...base import Value, single_or_list
 from ...sample_view import View
 from ..model import Output
 from .ocr_score import ReadScore
@@ -25,4 +25,4 @@ class OcrText(ReadScore, name="ocr_text", kind="text", subject="image"):
     """
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        return bare([*self.texts(view, outputs)])
+        return single_or_list([*self.texts(view, outputs)])

@@ -5,7 +5,7 @@ from typing import Any
 from .text_boxes import Boxes, Point
 
 
-def summed(boxes: Boxes) -> float:
+def summed_area_share(boxes: Boxes) -> float:
     """Return the sum of the boxes' areas over that of the picture.
 
     It may be above 1 if boxes overlap or extend beyond the picture.
@@ -21,7 +21,7 @@ def summed(boxes: Boxes) -> float:
     return area / (boxes.width * boxes.height)
 
 
-def united(boxes: Boxes) -> float:
+def covered_area_share(boxes: Boxes) -> float:
     """Return the share of the picture under boxes, from 0 to 1.
 
     It is the area of the boxes' union, cut at the picture's edges.

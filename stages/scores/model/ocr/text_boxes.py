@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...picture_decoding import decoded
+from ...picture_decoding import decode_image
 from ..pictures.prepare import Scale
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class OnCanvas:
         """Return the canvas of an encoded image. Raises ScoreError."""
         import numpy as np
 
-        return self.of(decoded(data, budget, self.decode, self._aim).view(np.ndarray))
+        return self.of(decode_image(data, budget, self.decode, self._aim).view(np.ndarray))
 
     def of(self, pixels: "Pixels") -> Canvas:
         """Return the canvas of a picture (height, width, 3)."""

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from .prepare import Pixels
 
 
-def area(picture: "Pixels") -> int:
+def pixel_count(picture: "Pixels") -> int:
     """Return the pixels of an array (3, height, width), its cost."""
     return int(picture.shape[1] * picture.shape[2])
 
 
-def joined(batch: "Sequence[object]") -> "NDArray[Any] | None":
+def stacked_pictures(batch: "Sequence[object]") -> "NDArray[Any] | None":
     """Return pictures of one shape as one array (n, ...); a view if they are contiguous in memory.
 
     That is how the process of a model receives them. The view is valid while ``batch`` is held.

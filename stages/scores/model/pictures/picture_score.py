@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from ...base import Scalar, ScoreError, Value, bare
+from ...base import Scalar, ScoreError, Value, single_or_list
 from ...video_frames import Prepares, Sampling, SamplingKind
 from ..model import Item, Model, Output
 from ..model_score import ModelScore, Request
@@ -52,7 +52,7 @@ class PictureScore(ModelScore, optional=("av",)):
             )
 
     @property
-    def sampled(self) -> Sampling:
+    def frame_sampling(self) -> Sampling:
         """The choice of frames of a video."""
         return Sampling(self.sampling, self.frames)
 
@@ -61,7 +61,7 @@ class PictureScore(ModelScore, optional=("av",)):
         raise NotImplementedError
 
     def requests(self, view: "View") -> list[Request]:
-        return self.pictures(view, self.main_model(), self.preparation())
+        return self.picture_requests(view, self.main_model(), self.preparation())
 
     def image_fields(self, view: "View") -> tuple[str, ...]:
         """Return the image fields to use, none if videos are used.
@@ -90,7 +90,7 @@ class PictureScore(ModelScore, optional=("av",)):
             view.video_names(self.video)
         return view.captions(caption)
 
-    def pictures(
+    def picture_requests(
         self, view: "View", model: Model, prepare: PreparesPicture, *suffix: Hashable
     ) -> list[Request]:
         """Return a request for each picture of the images, or the videos.
@@ -107,30 +107,32 @@ class PictureScore(ModelScore, optional=("av",)):
             ]
         requests: list[Request] = []
         for name in view.video_names(self.video):
-            frames = view.frames(name, self.sampled, prepare)
+            frames = view.frames(name, self.frame_sampling, prepare)
             for number in range(len(frames)):
-                key = (name, *self.sampled, number, *suffix)
+                key = (name, *self.frame_sampling, number, *suffix)
                 requests.append(Request(model, key, partial(frames.__getitem__, number)))
         return requests
 
-    def counts(self, view: "View") -> list[int]:
+    def picture_counts(self, view: "View") -> list[int]:
         """Return the number of pictures of each image or video.
 
         An image has one picture, a video one for each frame.
         """
         if images := self.image_fields(view):
             return [1] * len(images)
-        return [view.frame_count(name, self.sampled) for name in view.video_names(self.video)]
+        return [
+            view.frame_count(name, self.frame_sampling) for name in view.video_names(self.video)
+        ]
 
-    def grouped(self, view: "View", outputs: Sequence[Output]) -> list[list[Output]]:
+    def outputs_by_image(self, view: "View", outputs: Sequence[Output]) -> list[list[Output]]:
         """Return the outputs of each image or video.
 
         An image has one output, a video one for each frame.
         """
         remaining = iter(outputs)
-        return [list(islice(remaining, count)) for count in self.counts(view)]
+        return [list(islice(remaining, count)) for count in self.picture_counts(view)]
 
-    def over_frames(
+    def values_over_frames(
         self,
         view: "View",
         outputs: Sequence[Output],
@@ -144,7 +146,7 @@ class PictureScore(ModelScore, optional=("av",)):
         are reduced to one by ``reduce``.
         """
         values: list[Scalar] = []
-        for group in self.grouped(view, outputs):
+        for group in self.outputs_by_image(view, outputs):
             numbers = [number(output) for output in group]
             values.append(round(reduced(numbers, reduce), digits))
-        return bare(values)
+        return single_or_list(values)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ....imaging.upright import upright
 from ...base import ScoreError
-from ...picture_decoding import decoded
+from ...picture_decoding import decode_image
 from .geometry import Geometry, Size
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Prepare:
             size = self._resized(width, height)
             return size
 
-        pixels = decoded(data, budget, self.decode, aim)
+        pixels = decode_image(data, budget, self.decode, aim)
         return self._prepared(pixels, size)
 
     def of(self, pixels: "Pixels") -> "Pixels":

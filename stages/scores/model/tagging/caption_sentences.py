@@ -85,13 +85,13 @@ def refusal(
     return None
 
 
-def pieces(words: Sequence[str], most_words: int, most_characters: int) -> list[list[str]]:
+def split_sentence(words: Sequence[str], most_words: int, most_characters: int) -> list[list[str]]:
     """Split a sentence into pieces, in order, each as long as possible.
 
     A piece has at most ``most_words`` words, and fewer than ``most_characters`` if each word is
     padded to the longest and has a space. Words above 1,000 characters become ``<UNK>``.
 
-    >>> pieces("one two three four five".split(), 2, 1000)
+    >>> split_sentence("one two three four five".split(), 2, 1000)
     [['one', 'two'], ['three', 'four'], ['five']]
     """
     parts: list[list[str]] = []

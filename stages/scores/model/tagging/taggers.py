@@ -16,9 +16,9 @@ from .caption_sentences import (
     LONGEST_CAPTION,
     Overlong,
     RefusedSentence,
-    pieces,
     refusal,
     split_at_spaces,
+    split_sentence,
 )
 from .stanza_files import stanza_files
 from .stanza_pipelines import load_pipeline
@@ -122,7 +122,7 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
             if isinstance(sentences, RefusedSentence):
                 continue
             for sentence in sentences:
-                for part in pieces(sentence, self.max_words, self.budget.characters):
+                for part in split_sentence(sentence, self.max_words, self.budget.characters):
                     owners.append(number)
                     parts.append(part)
         words = [0] * len(captions)
@@ -145,7 +145,7 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         """Return a caption of as many words as a batch may have."""
         return "\n\n".join([" ".join(["words"] * 20)] * 250)
 
-    def called(self) -> str:
+    def display_name(self) -> str:
         return f"{self.kind}, {self.model!r}"
 
     def identity(self) -> dict[str, object]:

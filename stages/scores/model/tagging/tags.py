@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ...base import ScoreError, Value, bare
+from ...base import ScoreError, Value, single_or_list
 from ..model import Output
 from ..model_files import local_path
 from ..model_score import CaptionModelScore
@@ -50,7 +50,7 @@ class TagScore(
         """Return the settings without paths: the model's identity includes hashes of the files."""
         return {name: value for name, value in super().settings().items() if name not in _FILES}
 
-    def counted(
+    def tag_counts(
         self, outputs: Sequence[TagCounts], tag_set: str, names: Sequence[str]
     ) -> list[tuple[int, int]]:
         """Return (number of words or entities with these tags, number of words) for each caption.
@@ -108,12 +108,12 @@ class Pos(TagScore, name="pos", tagger=PartsOfSpeech):
             )
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        numbers = self.counted(outputs, self.tags, names_in(self.tag))
+        numbers = self.tag_counts(outputs, self.tags, names_in(self.tag))
         if self.measure == "count":
-            return bare([number for number, _ in numbers])
+            return single_or_list([number for number, _ in numbers])
         if any(not words for _, words in numbers):
             raise ScoreError("empty-caption", "it has no words")
-        return bare([round(number / words, 6) for number, words in numbers])
+        return single_or_list([round(number / words, 6) for number, words in numbers])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,9 @@ class Entities(TagScore, name="entities", tagger=NamedEntities):
     type: str = ""
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        return bare([number for number, _ in self.counted(outputs, "entity", names_in(self.type))])
+        return single_or_list(
+            [number for number, _ in self.tag_counts(outputs, "entity", names_in(self.type))]
+        )
 
 
 def names_in(text: str) -> tuple[str, ...]:

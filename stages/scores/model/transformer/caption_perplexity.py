@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wdsflow.memory.precision import Precision, used_precision
 
-from ...base import ScoreError, Value, bare
+from ...base import ScoreError, Value, single_or_list
 from ...sample_view import View
 from ..model import Item, Loaded, Output
 from ..model_score import CaptionModelScore
@@ -96,7 +96,7 @@ class CaptionPerplexity(
         return np.array([*first, *ids], np.int32)
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        return bare([_perplexity(output) for output in outputs])
+        return single_or_list([_perplexity(output) for output in outputs])
 
 
 def _perplexity(likelihood: float) -> float:

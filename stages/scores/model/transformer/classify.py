@@ -8,7 +8,7 @@ from wdsflow.memory.precision import Precision, used_precision
 from ...base import SEEN_PIXELS, Value
 from ...sample_view import View
 from ..model import Item, Loaded, Output
-from ..pictures.picture_batch import area
+from ..pictures.picture_batch import pixel_count
 from ..pictures.picture_score import PictureScore, PreparesPicture
 from ..pictures.reduced import Reduce
 from .labels import label_index, labels_of, probabilities
@@ -38,7 +38,7 @@ class ImageClassifier(
         return probabilities(logits, loaded.config.problem_type)
 
     def cost(self, item: Item) -> int:
-        return area(item)
+        return pixel_count(item)
 
     def largest(self) -> Item | None:
         return black_picture(self.model)
@@ -84,7 +84,7 @@ class Classify(
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         index = self._label_index()
-        return self.over_frames(view, outputs, lambda output: output[index], self.reduce)
+        return self.values_over_frames(view, outputs, lambda output: output[index], self.reduce)
 
     def settings(self) -> dict[str, object]:
         return {**super().settings(), "label": self._label()}

@@ -6,11 +6,11 @@ from functools import partial
 
 from wdsflow.memory.precision import Precision, used_precision
 
-from ...base import SEEN_PIXELS, Scalar, Value, bare
+from ...base import SEEN_PIXELS, Scalar, Value, single_or_list
 from ...sample_view import View
 from ..model import Item, Loaded, Output
 from ..model_score import Request
-from ..pictures.picture_batch import area
+from ..pictures.picture_batch import pixel_count
 from ..pictures.picture_score import PictureScore
 from ..pictures.prepare import Flip
 from ..pictures.reduced import Reduce, reduced
@@ -52,7 +52,7 @@ class ImageTextMatcher(
 
     def cost(self, item: Item) -> int:
         picture, tokens = item
-        return area(picture) + _PATCH * len(tokens)
+        return pixel_count(picture) + _PATCH * len(tokens)
 
     def largest(self) -> Item | None:
         import numpy as np
@@ -100,7 +100,7 @@ class ImageTextMatch(
         model = self.main_model()
         prepare = preparation(self.model, self.flip, self.decode)
         captions = self.captions(view, self.caption)
-        pictures = self.pictures(view, model, prepare)
+        pictures = self.picture_requests(view, model, prepare)
         requests: list[Request] = []
         for text in captions:
             for picture in pictures:
@@ -109,12 +109,12 @@ class ImageTextMatch(
         return requests
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        pictures = sum(self.counts(view))
+        pictures = sum(self.picture_counts(view))
         values: list[Scalar] = []
         for start in range(0, len(outputs), pictures):
             value = reduced(outputs[start : start + pictures], self.reduce)
             values.append(round(value, 6))
-        return bare(values)
+        return single_or_list(values)
 
     def _pair(self, picture: Request, text: str) -> Item:
         import numpy as np

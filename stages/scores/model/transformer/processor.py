@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...picture_decoding import decoded
+from ...picture_decoding import decode_image
 from ..model_fact import ModelFact
 from ..pictures.geometry import Geometry
 from ..pictures.prepare import Flip, Prepare, Scale, mirrored
@@ -55,7 +55,7 @@ class PrepareByProcessor:
 
     def __call__(self, data: bytes, budget: int) -> "NDArray[np.float32]":
         """Return the array, normalised. Raises ScoreError."""
-        return self.of(decoded(data, budget, "exact"))
+        return self.of(decode_image(data, budget, "exact"))
 
     def of(self, pixels: "Pixels") -> "NDArray[np.float32]":
         """Return the array for a decoded picture (height, width, 3)."""

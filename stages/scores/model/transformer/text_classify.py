@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wdsflow.memory.precision import Precision, used_precision
 
-from ...base import Value, bare
+from ...base import Value, single_or_list
 from ...sample_view import View
 from ..model import Item, Loaded, Output
 from ..model_score import CaptionModelScore, Request
@@ -80,7 +80,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cp
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         index = label_index(self.model, self.label)
-        return bare([round(finite(output[index]), 6) for output in outputs])
+        return single_or_list([round(finite(output[index]), 6) for output in outputs])
 
 
 def _unused_token(batch: Sequence[Item]) -> int:

@@ -29,10 +29,10 @@ class TransformerModel(Model, packages=("torch", "transformers", "tokenizers")):
     def load(self, device: str) -> Loaded:
         return load_model(self.loads, self.model, self.precision, device)
 
-    def called(self) -> str:
+    def display_name(self) -> str:
         return f"{self.kind}, {self.model!r}"
 
-    def fetched(self) -> ModelSource | None:
+    def download_source(self) -> ModelSource | None:
         if local_path(self.model) is not None:
             return None
         name, _at, revision = self.model.partition("@")
@@ -41,7 +41,7 @@ class TransformerModel(Model, packages=("torch", "transformers", "tokenizers")):
     def facts(self) -> tuple[object, ...]:
         return tuple(fact(self.model) for fact in self.facts_shared)
 
-    def recall(self, facts: tuple[object, ...]) -> None:
+    def accept_facts(self, facts: tuple[object, ...]) -> None:
         for fact, value in zip(self.facts_shared, facts, strict=True):
             fact.share(value, self.model)
 

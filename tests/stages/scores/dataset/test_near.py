@@ -5,8 +5,8 @@ import pytest
 
 from wdsflow.stages.scores.comparing import near_hashes as near
 from wdsflow.stages.scores.comparing.hash_bits import bits_of, count_ones
-from wdsflow.stages.scores.comparing.hash_blocks import plan
-from wdsflow.stages.scores.comparing.near_hashes import pairs
+from wdsflow.stages.scores.comparing.hash_blocks import plan_blocks
+from wdsflow.stages.scores.comparing.near_hashes import near_pairs
 
 
 def clustered(count, seed, flips=7, free=(1 << 64) - 1):
@@ -38,7 +38,7 @@ def by_comparing(hashes, distance):
 def found(hashes, distance, **more):
     listed = [
         tuple(sorted(pair))
-        for one, other in pairs(hashes, distance, **more)
+        for one, other in near_pairs(hashes, distance, **more)
         for pair in zip(one.tolist(), other.tolist(), strict=True)
     ]
     assert len(listed) == len(set(listed)), "a pair came twice"
@@ -85,7 +85,7 @@ def test_hashes_that_differ_in_few_bits_at_all_are_split_by_the_others(distance,
 def test_blocks_hold_each_bit_once_and_more_hashes_make_longer_keys():
     last = 0
     for count in (10, 10**4, 10**6, 10**8, 10**10):
-        equal, blocks = plan(count, (1 << 64) - 1, 4)
+        equal, blocks = plan_blocks(count, (1 << 64) - 1, 4)
         assert len(blocks) == equal + 4
         assert sum(blocks) == (1 << 64) - 1
         assert equal >= last

@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("shapely")
 
-from wdsflow.stages.scores.model.ocr.text_areas import summed, united
+from wdsflow.stages.scores.model.ocr.text_areas import covered_area_share, summed_area_share
 from wdsflow.stages.scores.model.ocr.text_boxes import Boxes
 
 DIAMOND = [(50.0, 0.0), (100.0, 50.0), (50.0, 100.0), (0.0, 50.0)]
@@ -10,7 +10,7 @@ DIAMOND = [(50.0, 0.0), (100.0, 50.0), (50.0, 100.0), (0.0, 50.0)]
 
 def both(upright, tilted=()):
     boxes = Boxes(list(upright), list(tilted), 100, 100)
-    return summed(boxes), united(boxes)
+    return summed_area_share(boxes), covered_area_share(boxes)
 
 
 def test_boxes_apart_cover_the_same_either_way():

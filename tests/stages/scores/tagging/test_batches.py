@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from wdsflow.stages.scores.model.tagging.caption_sentences import (
     LONGEST_WORD,
     UNKNOWN,
-    pieces,
     refusal,
+    split_sentence,
 )
 from wdsflow.stages.scores.model.tagging.tagging_batches import (
     WASTE,
@@ -55,7 +55,7 @@ def test_pieces_are_within_the_budget_and_together_the_sentence(
     sentences, most_words, most_characters
 ):
     for words in sentences:
-        made = pieces(words, most_words, most_characters)
+        made = split_sentence(words, most_words, most_characters)
         for piece in made:
             assert len(piece) <= most_words
             assert TaggingBudget(most_words, most_characters).fits(*cells_of([shape_of(piece)]))
@@ -114,4 +114,6 @@ def test_a_sentence_is_refused_as_soon_as_it_is_above_a_bound(
     found = refusal([["a"], words], most_words, most_characters)
     assert (found and found.slug) == slug
     whole = [words] if len(words[0]) <= LONGEST_WORD else [[UNKNOWN]]
-    assert (pieces(words, most_words, most_characters) == whole) is (slug in {None, "long-word"})
+    assert (split_sentence(words, most_words, most_characters) == whole) is (
+        slug in {None, "long-word"}
+    )

@@ -41,7 +41,7 @@ def test_a_duration_is_the_streams_own_or_that_of_its_tag_or_of_the_file(
 )
 def test_a_sampling_has_a_frame_or_all_key_frames(how, frames, fits):
     if fits:
-        assert made("classify", sampling=how, frames=frames).sampled == (how, frames)
+        assert made("classify", sampling=how, frames=frames).frame_sampling == (how, frames)
     else:
         words = "at least 1$" if how == "uniform" else "at least 1, or 0 for all key frames"
         with pytest.raises(ValueError, match=f"classify: frames={frames}; it has to be {words}"):

@@ -8,7 +8,7 @@ from wdsflow.joining.index.row_index import NO_ROW, WITHHELD
 from wdsflow.joining.joined_fields import JSON, JoinedFields
 from wdsflow.pieces.view_source import ViewSource
 from wdsflow.shards.caption_field import LARGEST
-from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, group_members
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.walk import Walk
@@ -177,13 +177,13 @@ def list_samples(
         contents: read the members: they cannot be read later.
         later: they can, and have their locations in the shard.
     """
-    offset = source.view.real if isinstance(source, ViewSource) else int
+    offset = source.view.source_offset if isinstance(source, ViewSource) else int
     walk = Walk(source, contents=contents)
     key: str | None = None
     number = 0
     fields: dict[str, Blob] = {}
     json: bytes | None = None
-    for begins, next_key, suffix, row in grouped(walk, ALL_SAMPLES):
+    for begins, next_key, suffix, row in group_members(walk, ALL_SAMPLES):
         if begins:
             if key is not None:
                 yield required.sample(shard, number, key, fields, json)
@@ -193,7 +193,7 @@ def list_samples(
         if kind == "sparse":
             continue
         name = suffix.lower()
-        read = contents and required.reads(name) and (source.random or size <= _INSIDE_STREAM)
+        read = contents and required.reads(name) and (source.is_seekable or size <= _INSIDE_STREAM)
         blob = Blob(name, size, offset(data) if later else -1, walk.read(row) if read else None)
         fields[name] = blob
         if required.joins_json and name == JSON and size <= LARGEST:
@@ -214,5 +214,5 @@ def _damage(shard: Shard, source: Source, walk: Walk) -> Damage | None:
         return None
     if stop.kind == "unreadable":
         return Damage(shard, NO_TAR, stop.detail)
-    kind = "no-end-mark" if stop.kind == "eof" and not source.cut else "cut"
+    kind = "no-end-mark" if stop.kind == "eof" and not source.is_truncated else "cut"
     return Damage(shard, kind, f"{stop.detail} at byte {stop.offset:,}")

@@ -107,7 +107,7 @@ class Catalog:
 
         Empty if there is no such file, or if it has another content.
         """
-        wait = _Wait(shard.beside(COUNTS[0]))
+        wait = _Wait(shard.sibling(COUNTS[0]))
         self._waits.add(wait)
         try:
             with open_source(wait.shard) as source:
@@ -200,7 +200,7 @@ class Catalog:
         if self.cache is None:
             return open_source(shard, allow_pipe=self._allow_pipe)
         # Of headers alone nothing is kept.
-        opened = self.cache.open if contents else self.cache.peek
+        opened = self.cache.open if contents else self.cache.open_without_storing
         return opened(shard, allow_pipe=self._allow_pipe)
 
     def _listed(

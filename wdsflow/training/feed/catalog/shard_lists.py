@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from wdsflow.readers.open_clip.url_expansion import weighted_urls
-from wdsflow.shards.local_shards import absent
+from wdsflow.shards.local_shards import missing_paths
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.shell import escape
@@ -67,7 +67,7 @@ def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:
     """
     try:
         shards = expand(data, allow_pipe=options.allow_pipe).urls
-        missing = list(absent([shard for shard in shards if shard.path is not None]))
+        missing = list(missing_paths([shard for shard in shards if shard.path is not None]))
         if missing and len(missing) == len(shards):
             raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
     except PipeNotAllowed as error:

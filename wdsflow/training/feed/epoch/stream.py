@@ -198,7 +198,7 @@ def shuffle_references(
 def cannot_seek(shard: Shard) -> bool:
     """Return whether a shard most likely cannot seek: a pipe, or a remote or compressed shard.
 
-    >>> [cannot_seek(Shard.stored(url)) for url in ("a.tar", "a.tar.gz", "pipe:cat a.tar", "s3://bucket/a.tar")]
+    >>> [cannot_seek(Shard.from_text(url)) for url in ("a.tar", "a.tar.gz", "pipe:cat a.tar", "s3://bucket/a.tar")]
     [False, True, True, True]
     """
     return shard.path is None or shard.lower().endswith(_COMPRESSED)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wdsflow.text.shell import escape
-from wdsflow.text.words import listed
+from wdsflow.text.words import enumeration
 
 from .shard_facts import ALL
 
@@ -168,4 +168,4 @@ def _differences(
 
 def _shown(texts: Sequence[str], between: str = ", ") -> str:
     more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
-    return listed([between.join(escape(text, 3 * _WIDE) for text in texts[:_MOST]), *more])
+    return enumeration([between.join(escape(text, 3 * _WIDE) for text in texts[:_MOST]), *more])
