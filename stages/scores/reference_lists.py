@@ -28,8 +28,8 @@ _OPTIONS = {
 class ReferenceList(NamedTuple):
     """A list of images by their hashes or embeddings.
 
-    ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions). ``metadata``:
-    facts about the list, such as its model.
+    ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions).
+    ``metadata``: facts about the list, such as its model.
     """
 
     kind: Kind

@@ -62,8 +62,8 @@ def measure_pilot(
 
     A score that compares all samples needs all of them: here only its cost is measured, and all
     samples pass. Scores by models are left out unless the ledgers have them. Decoding shared by
-    several scores counts for the first. ``recipe``: with ledgers, as ``with_ledger_options`` returns it.
-    Raises ValueError without a predicate.
+    several scores counts for the first. ``recipe``: with ledgers, as ``with_ledger_options``
+    returns it. Raises ValueError without a predicate.
     """
     shards = expand(urls, allow_pipe=allow_pipe).urls
     recipe = canonical_recipe(recipe)
@@ -97,8 +97,8 @@ def explain_plan(
 ) -> str:
     """Return the plan of a run into ``out``, with measured costs.
 
-    ``ledger``: the folder whose scores the run takes; ``join``: the table that it joins. Raises LedgerError if it has none; ValueError
-    without a predicate.
+    ``ledger``: the folder whose scores the run takes. ``join``: the table that it joins. Raises
+    LedgerError if the folder has no ledgers, ValueError without a predicate.
     """
     recipe = canonical_recipe(recipe)
     scored = None if ledger is None else Layout(local_folder(ledger))

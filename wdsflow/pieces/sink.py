@@ -24,11 +24,11 @@ class Sink:
 
     Another buffer is filled meanwhile.
 
-    An error of the disk is raised by a later call. Before the file is closed, ``write_rest`` or ``close``
-    must have returned. Full buffers go to the disk directly (O_DIRECT), because the file is synced
-    before it is renamed. That takes half the CPU time, and other files stay in the page cache. The
-    rest at the end, and everything on a file system without such writes, is written the ordinary
-    way. Errors name ``path``.
+    An error of the disk is raised by a later call. Before the file is closed, ``write_rest`` or
+    ``close`` must have returned. Full buffers go to the disk directly (O_DIRECT), because the file
+    is synced before it is renamed. That takes half the CPU time, and other files stay in the page
+    cache. The rest at the end, and everything on a file system without such writes, is written the
+    ordinary way. Errors name ``path``.
     """
 
     def __init__(self, file: int, path: Path) -> None:

@@ -78,7 +78,7 @@ def reshard_shards(
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return _reshard(folder, urls, request).name_by_url(out, folder)
+        return _reshard(folder, urls, request).naming(out, folder)
 
 
 @dataclass

@@ -20,8 +20,8 @@ class DamagedSamples:
     Args:
         source: the bytes of the tar.
         walk: the walk over it.
-        find_incomplete: reads the tar again, and returns the numbers of all samples that damage has left
-            incomplete. None: all samples next to damage are taken for incomplete.
+        find_incomplete: reads the tar again, and returns the numbers of all samples that damage has
+            left incomplete. None: all samples next to damage are taken for incomplete.
 
     Attributes:
         damages: the damage so far.

@@ -29,7 +29,8 @@ class Grouping(NamedTuple):
     Attributes:
         split: returns key and field of a name; None for a member that belongs to no sample.
         member_kinds: kinds of members that it reads.
-        repeat_begins_sample: a field that comes again begins another sample; upper and lower case are the same, and damage ends a sample.
+        repeat_begins_sample: a field that comes again begins another sample; upper and lower case
+            are the same, and damage ends a sample.
         reads_past_stop: members after the byte at which tarfile stops count as well.
     """
 

@@ -48,8 +48,8 @@ class ForwardSource(Source):
     """A stream of bytes, decompressed if necessary, which keeps the latest bytes.
 
     It ends where Python's tarfile would end: after the first of several compressed streams, and
-    before a damaged buffer. ``continue_past_end`` continues after the first stream. ``close`` is called once; it
-    may return why the sender failed.
+    before a damaged buffer. ``continue_past_end`` continues after the first stream. ``close`` is
+    called once; it may return why the sender failed.
     """
 
     is_seekable = False
