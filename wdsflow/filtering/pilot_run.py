@@ -97,8 +97,8 @@ def explain_plan(
 ) -> str:
     """Return the plan of a run into ``out``, with measured costs.
 
-    ``ledger``: the folder whose scores the run takes; ``join``: the table that it joins. Raises
-    LedgerError if it has none; ValueError without a predicate.
+    ``ledger``: the folder whose scores the run takes. ``join``: the table that it joins. Raises
+    LedgerError if the folder has no ledgers, ValueError without a predicate.
     """
     recipe = canonical_recipe(recipe)
     scored = None if ledger is None else Layout(local_folder(ledger))

@@ -69,8 +69,8 @@ def filter_shards(
             "filter", urls, folder, recipe, options, embeddings_from, join or JoinOptions()
         )
         if ledger is not None:
-            return filter_by_ledgers(request, ledger).name_by_url(out, folder)
-        return score_shards(request).name_by_url(out, folder)
+            return filter_by_ledgers(request, ledger).naming(out, folder)
+        return score_shards(request).naming(out, folder)
 
 
 def measure_shards(
@@ -107,4 +107,4 @@ def measure_shards(
         request = FilterRequest(
             "measure", urls, folder, recipe, options, embeddings_from, join or JoinOptions()
         )
-        return score_shards(request).name_by_url(out, folder)
+        return score_shards(request).naming(out, folder)

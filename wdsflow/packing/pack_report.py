@@ -97,7 +97,7 @@ class PackReport(OutputsReport[PackedShard]):
         """Rows that were left out because files or values are not what the table says."""
         return sum(count for reason, count in self.left_out.items() if reason not in HARMLESS)
 
-    def name_by_url(self, out: str | os.PathLike[str], folder: Path) -> "Self":
+    def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
         """Name the outputs by their url ``out`` instead of the working folder.
 
         Returns the report.
@@ -107,7 +107,7 @@ class PackReport(OutputsReport[PackedShard]):
             self.folder, self.listed = (
                 path.replace(str(folder), url) for path in (self.folder, self.listed)
             )
-        return super().name_by_url(out, folder)
+        return super().naming(out, folder)
 
     def check(self) -> None:
         """Raise RuntimeError if a row is unaccounted for."""

@@ -72,7 +72,7 @@ def pack_shards(
         if request.dry_run:
             return _dry_run(inputs, limit, request)
         report = _pack_into(folder, inputs, limit, request)
-        return report.name_by_url(out, folder)
+        return report.naming(out, folder)
 
 
 def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:

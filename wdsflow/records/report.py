@@ -54,7 +54,7 @@ class OutputsReport(Generic[L]):
         for line in self.outcomes:
             line.check()
 
-    def name_by_url(self, out: str | os.PathLike[str], folder: Path) -> "Self":
+    def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
         """Name the outputs by their url ``out`` instead of the working folder.
 
         Returns the report.

@@ -51,7 +51,7 @@ def repair_shards(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     with working_folder(out, dry_run=options.dry_run) as folder:
-        return _repair(urls, folder, options).name_by_url(out, folder)
+        return _repair(urls, folder, options).naming(out, folder)
 
 
 def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> RepairReport:

@@ -366,7 +366,7 @@ def _is_unusual(key: str) -> bool:
 
 
 def _any_is_unusual(keys: Sequence[str]) -> bool:
-    """Return whether ``_is_unusual`` may hold for one of many keys that ``RepeatFinder`` returned."""
+    """Return whether ``_is_unusual`` may hold for one of many keys of ``RepeatFinder``."""
     lines = "\n".join(keys)
     if not lines.isascii() or not "".join(keys).isprintable():
         return True

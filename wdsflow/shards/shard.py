@@ -33,7 +33,7 @@ class Shard(str):
     _exact: str | None
 
     def __new__(cls, text: str, exact: str | None = None) -> "Shard":  # noqa: PYI034 - Self needs Python 3.11
-        """Return a shard with a text; use ``file``, ``url``, ``command`` or ``from_text`` instead."""
+        """Return a shard with a text; see ``file``, ``url``, ``command`` and ``from_text``."""
         made = super().__new__(cls, text)
         made._exact = None if exact == text else exact
         return made

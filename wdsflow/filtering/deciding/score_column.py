@@ -43,8 +43,7 @@ class ScoreColumn:
             if the ledgers do not determine the effect of a threshold.
         numbers: the values, sorted; only for numbers.
         eligible: the values, sorted, of the samples that ``where`` keeps.
-        shards_with_repeated_keys: keys and values of the shards in which a key occurs more than
-            once.
+        shards_with_repeated_keys: their keys and values.
         counts: how often each value occurs; only for truth values and texts, None if there are more
             than 10,000.
     """

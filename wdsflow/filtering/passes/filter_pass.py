@@ -37,8 +37,8 @@ class Pass:
         scores_from: ledgers whose values decide. Samples are read only for values that these lack.
         computes_missing: whether the ledgers of ``scores_from`` may lack some values.
         reused: ledgers of another run, whose values are used by a pass that reads all samples.
-        main_layout: the output folder of the run, whose ledgers may have some of the values, if
-            this is its first pass.
+        main_layout: the output folder of the run, if this is its first pass. Its ledgers may have
+            some of the values.
         embeddings_from: ledgers whose embeddings are used.
         compares: values of scores that compare all samples are read from the folder.
         sources: further inputs of the result.

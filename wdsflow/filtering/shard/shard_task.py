@@ -29,7 +29,8 @@ class ShardTask:
         allow_pipe: whether the shard may be a command.
         join: gives samples fields of a table, None for none.
         scores_from: a folder with a ledger of this shard, whose scores decide. Only samples that
-            need a score that it lacks are read.
+            need
+            a score that it lacks are read.
         earlier: a folder with a ledger of this shard that has some of the values. All samples are
             read.
         earlier_for_all: the ledger of ``earlier`` has its scores for all samples, not only for

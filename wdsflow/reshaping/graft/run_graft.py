@@ -65,7 +65,7 @@ def graft_shards(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return _graft_into(folder, urls, request).name_by_url(out, folder)
+        return _graft_into(folder, urls, request).naming(out, folder)
 
 
 def _graft_into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:

@@ -14,8 +14,7 @@ class OutputShardJob:
         rows: the samples of its part, in order.
         start: the first of its samples.
         end: the sample after its last one.
-        is_scattered: neighbours are from anywhere in the inputs, so they are announced before they
-            are read.
+        is_scattered: neighbours are from anywhere in the inputs, so they are prefetched.
         target: the file to write.
     """
 

@@ -82,7 +82,7 @@ def reshard_shards(
             ones removed.
     """
     with working_folder(out) as folder:
-        return _reshard(folder, urls, request).name_by_url(out, folder)
+        return _reshard(folder, urls, request).naming(out, folder)
 
 
 @dataclass

@@ -254,7 +254,10 @@ class Gzip(CompressedStream):
 
 
 def _gzip_header(head: bytes) -> int | None:
-    """Return the length of a gzip header, None while bytes are missing. Raises ``DamagedStream``."""
+    """Return the length of a gzip header, None while bytes are missing.
+
+    Raises ``DamagedStream``.
+    """
     if len(head) < 10:
         return None
     flags, at = head[3], 10
