@@ -281,7 +281,6 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("out")
 
 
-@pytest.mark.deep
 def test_a_score_that_was_taken_out_of_the_command_is_not_computed(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "blur", "--jobs", 0)
     line = "wdsflow: out: 1 of 3 shards has width, and keeps it; computing blur\n"
@@ -324,7 +323,6 @@ def test_a_ledger_keeps_a_score_that_was_taken_out_while_another_is_added(interr
     assert tables[0] == tables[1]
 
 
-@pytest.mark.deep
 def test_a_comparison_needs_the_scores_of_all_ledgers(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "duplicate", "--jobs", 0)
     assert (done.status, done.err) == (0, "wdsflow: out has blur, width: adding duplicate\n")

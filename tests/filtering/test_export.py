@@ -99,3 +99,13 @@ def test_keys_that_are_several_lines_are_not_listed_in_a_text(tmp_path: Path, ca
     assert cut(str(tmp_path / "0.tar"), tmp_path / "out", tmp_path / "kept.parquet") == 0
     rows = pq.read_table(tmp_path / "kept.parquet").to_pylist()
     assert [(row["key"], row["url"]) for row in rows] == [("a\nb", None), ("c", None)]
+
+
+def test_a_shard_of_which_nothing_was_kept_adds_nothing_to_a_list(shards, tmp_path: Path):
+    members = [("2.jpg", picture(20, 20)), ("2.json", json.dumps({"uid": UIDS[0]}).encode())]
+    write_tar(tmp_path / "2.tar", members)
+    lists = [tmp_path / name for name in ("keys.txt", "uids.npy", "kept.parquet")]
+    assert cut(shards, tmp_path / "out", *lists) == 0
+    assert not (tmp_path / "out/2.tar").exists()
+    assert lists[0].read_text().split() == ["00", "02", "10", "12"]
+    assert len(np.load(lists[1])) == len(pq.read_table(lists[2])) == 4

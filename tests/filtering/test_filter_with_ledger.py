@@ -13,7 +13,7 @@ from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-from wdsflow.filtering.ledger.ledger_metadata import MissingScore
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore, SettledByLedger
 from wdsflow.filtering.predicates.ledger_columns import with_columns
 from wdsflow.stages import Rename
 from wdsflow.stages.scores import sample_view
@@ -122,6 +122,35 @@ def test_what_a_ledger_lacks_is_computed_for_the_samples_that_need_it(
     assert bool(decoded) == ("entropy" in where or "near" in where)
 
 
+def test_what_the_ledger_settles_is_refused_where_it_is_asked_for_otherwise(
+    scored: Path, tmp_path: Path
+):
+    ledger, where = scored / "scored", "blur > 100"
+    recipes = {
+        "image": (
+            Recipe(where=where, image="png"),
+            "--image 'jpg;png;jpeg;webp': leave out --image png",
+        ),
+        "caption": (Recipe(where=where, caption="alt"), "--caption txt: leave out --caption alt"),
+        "image_memory": (
+            Recipe(where=where, image_memory="1GiB"),
+            "--image-memory 512MiB: leave out --image-memory 1GiB",
+        ),
+    }
+    for option, (recipe, message) in recipes.items():
+        with pytest.raises(SettledByLedger) as refused:
+            filter_shards(str(scored / "in"), tmp_path / "out", recipe, HERE, ledger=ledger)
+        assert str(refused.value) == f"{ledger} was measured with {message}"
+        assert refused.value.options == (option,)
+    staged = Recipe(where=where, stages=(Rename({"image": "jpg"}),))
+    with pytest.raises(LedgerError) as refused:
+        filter_shards(str(scored / "in"), tmp_path / "out", staged, HERE, ledger=ledger)
+    assert str(refused.value) == (
+        f"{ledger} was measured with other stages than those of the recipe"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_training_reads_no_samples(scored: Path):
     with pytest.raises(MissingScore):
         LedgerSubset.of(scored / "scored", "height > 10")
@@ -190,11 +219,11 @@ NAMES = [
     ('json_number("score") > 0.3 and caption_words > 0', "meta.score", "a number 'score'"),
     ("json_text('licens') == 'by'", "license", "a text 'licens'"),
     ("json_number('license') > 1", None, "a number 'license'"),
+    ("json_number('the.long.way.score') > 0", "meta.score", "a number 'the.long.way.score'"),
     ("json_text('nothing.like.it') == ''", None, "a text 'nothing.like.it'"),
 ]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(("where", "near", "message"), NAMES)
 @pytest.mark.parametrize("more", [(), ("--ledger", "scored")])
 def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(

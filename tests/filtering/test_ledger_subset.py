@@ -13,7 +13,7 @@ from tests.shards.archives import read_tar, write_tar
 from tests.stages.loaders import through_loader
 from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.filtering import KeepFromLedger
-from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, StagedLedger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 from wdsflow.pieces.view_source import view_of
 from wdsflow.shards.source.base import SourceChangedError, single_shard
@@ -142,6 +142,29 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
     assert dropping.counts.failed == Counter({"no-ledger": 1, "not-in-ledger": 1})
 
 
+def test_a_shard_that_cannot_be_read_cannot_be_compared_with_its_ledger(here):
+    keeping = stage(here)
+    one = samples(here)[:1]
+    (here / "in" / "00000.tar").unlink()
+    with pytest.raises(StageError) as caught:
+        list(keeping(one))
+    assert str(caught.value) == (
+        f"keep_from_ledger: sample '0000000' of '{here}/in/00000.tar': "
+        "the shard cannot be compared with its ledger: no such file"
+    )
+    assert caught.value.slug == "unreadable-shard"
+
+
+def test_the_stage_forgets_the_outcomes_of_earlier_shards(here, monkeypatch):
+    monkeypatch.setattr("wdsflow.filtering.keep_from_ledger._HELD", 25)
+    keeping = stage(here)
+    both = samples(here), samples(here, 1)
+    expected = [list(stage(here)(each)) for each in both]
+    for number in (0, 1, 0, 1):
+        assert list(keeping(both[number])) == expected[number]
+    assert len(keeping._outcomes._shards) == 1
+
+
 def test_a_changed_shard_is_an_error_even_where_unknown_ones_are_kept(here):
     write_tar(here / "in" / "00000.tar", entries(7, 4))
     with pytest.raises(
@@ -180,6 +203,18 @@ def test_the_stage_refuses_at_once_what_it_can_never_do(here):
         KeepFromLedger("scored", "blur > 3")
     with pytest.raises(ValueError, match="the predicate is empty"):
         KeepFromLedger("scored", " ")
+    assert run("measure", "in", "-o", "none", "--scores", "width", "--jobs", 0).status == 0
+    Path("none/.wdsflow/manifest.jsonl").write_text("")
+    with pytest.raises(LedgerError, match=r"^none has no ledgers: "):
+        KeepFromLedger("none", WHERE)
+    Path("stages.yaml").write_text("stages: [clean_text]")
+    words = ("--recipe", "stages.yaml", "--scores", "width,caption_words", "--jobs", 0)
+    assert run("measure", "in", "-o", "staged", *words).status == 0
+    with pytest.raises(StagedLedger) as staged:
+        KeepFromLedger("staged", WHERE)
+    assert str(staged.value) == (
+        "staged was measured with stages, which change samples: only wdsflow filter can write those"
+    )
     shutil.copytree("scored", "unknown")
     Path("unknown/.wdsflow/run.json").write_text("{}")
     with pytest.raises(
@@ -225,7 +260,6 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
     )
 
 
-@pytest.mark.deep
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
     assert run("measure", "in", "-o", "compared", "--scores", "duplicate", "--jobs", 0).status == 0
     subset = LedgerSubset.of("compared", "not duplicate")

@@ -313,7 +313,9 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
         tmp_path / "hashes.npz",
     )
     assert lacking.status == 2
-    assert "add phash to --scores" in lacking.err
+    ledger = tmp_path / "scores/.wdsflow/ledger/0.parquet"
+    message = f"{ledger} has no phash for a list of hashes: add phash to --scores"
+    assert message in lacking.err
     keys_only = run(
         "measure",
         source,

@@ -407,3 +407,36 @@ def test_samples_that_a_stage_drops_for_an_error_or_leaves_without_a_field_are_d
     assert sum(report.merged("dropped").values()) == 2
     assert report.merged("dropped")["stage 1 json_text: bad-json"] == 1
     assert (report.total("kept"), report.merged("quarantined")) == (1, {})
+
+
+def test_text_that_stages_return_as_str_is_written_in_utf8(tmp_path: Path):
+    shard = tmp_path / "0.tar"
+    write_tar(shard, [("a.json", '{"t": "  caf\u00e9 "}'.encode()), ("b.txt", b" two ")])
+    stages = (JsonText("t", output="str", on_error="drop"), CleanText(output="str"))
+
+    for folder, chosen in (("clean", stages[1:]), ("both", stages)):
+        filter_shards(str(shard), tmp_path / folder, Recipe(stages=chosen), HERE)
+
+    assert dict(kept_of(tmp_path / "both"))["a.txt"] == "caf\u00e9".encode()
+    assert dict(kept_of(tmp_path / "clean"))["b.txt"] == b"two"
+
+
+def test_a_sample_without_any_field_is_dropped_by_the_last_stage(tmp_path: Path):
+    shard = write_tar(tmp_path / "0.tar", [("a.cls", b"1"), ("b.cls", b"2"), ("b.txt", b"two")])
+    stages = (Drop("cls"), Rename({"text": "txt"}, on_missing="keep"))
+
+    report = filter_shards(str(shard), tmp_path / "out", Recipe(stages=stages), HERE)
+
+    assert report.merged("dropped") == {"stage 2 rename: no field is left": 1}
+    assert kept_of(tmp_path / "out") == [("b.text", b"two")]
+
+
+def test_a_text_that_is_too_large_for_a_stage_is_not_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("wdsflow.filtering.samples.staging._LARGEST_TEXT", 7)
+    shard = write_tar(tmp_path / "0.tar", [("a.txt", b" 7 bytes"), ("b.txt", b"7 bytes")])
+
+    report = filter_shards(str(shard), tmp_path / "out", Recipe(stages=(CleanText(),)), HERE)
+
+    reason = "quarantined stage 1 clean_text: large-text"
+    assert report.records[0].examples[reason] == ("a", "'txt' has 8 bytes")
+    assert kept_of(tmp_path / "out") == [("b.txt", b"7 bytes")]

@@ -137,26 +137,78 @@ def test_values_of_all_kinds_are_counted(folder, monkeypatch):
     assert f"without: {failed} not-a-number" in shown
 
 
-@pytest.mark.deep
-def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
-    """No threshold is suggested for values that the run did not compute.
-
-    It did not count the words of large images, and no part of its predicate tells which these are.
-    """
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        # No part of the predicate tells which images are large, whose words were not counted.
+        ("min_side >= 200 or caption_words > 2", "caption_words"),
+        # What it is compared with depends on the predicate.
+        ("rank_percent('width', among='kept') < 50 and caption_words > 1", "rank_percent"),
+    ],
+)
+def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch, where, name):
+    """No threshold is suggested for values that the run did not compute."""
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", shards=2, samples=12)
-    run(
-        "filter", "in", "-o", "kept", "--where", "min_side >= 200 or caption_words > 2", "--jobs", 0
+    run("filter", "in", "-o", "kept", "--where", where, "--jobs", 0)
+    shown = run("scores", "--ledger", "kept", name)
+    assert (
+        "what a threshold keeps is not known: the run did not compute the score for all samples"
+        in shown.out
     )
-    shown = run("scores", "--ledger", "kept", "caption_words")
-    assert "not computed" in shown.out
     assert not KEEPS.search(shown.out)
     (command,) = shown.commands
     assert pasted(f"{command} --jobs 0").status == 0
-    assert KEEPS.search(run("scores", "--ledger", "kept-all", "caption_words").out)
+    assert KEEPS.search(run("scores", "--ledger", "kept-all", name).out)
 
 
-@pytest.mark.sample(1)
+def test_a_term_that_tells_which_values_were_computed_is_part_of_the_threshold(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write_shards(tmp_path / "in", shards=2, samples=6)
+    where = "min_side >= 200 and caption_words >= 3"
+    run("filter", "in", "-o", "kept", "--where", where, "--jobs", 0)
+    shown = run("scores", "--ledger", "kept", "caption_words")
+    lines = shown.out.splitlines()
+    assert "  not computed for all samples; known with: min_side >= 200" in lines
+    assert "  > 3 keeps 16.7% (2 of 12)" in lines
+    (command,) = shown.commands
+    assert " 2  kept" in pasted(f"{command} --jobs 0").out
+
+
+def test_samples_that_a_stage_left_out_are_counted_apart(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    shown = run("scores", "--ledger", "staged", "min_side").out
+    troubles = pq.ParquetDataset("staged/.wdsflow/ledger").read()["trouble"].to_pylist()
+    left_out = len(troubles) - troubles.count(None)
+    assert left_out
+    assert f"without: 33 not-an-image, {left_out} unreadable or dropped by a stage\n" in shown
+
+
+def test_a_run_that_has_finished_no_shard_has_no_thresholds(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder / "scored", tmp_path / "none")
+    (tmp_path / "none/.wdsflow/manifest.jsonl").write_text("")
+    done = run("scores", "--ledger", "none")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.strip() == "wdsflow: no shard of none is finished yet"
+    page = run("report", "none")
+    assert (page.status, page.out) == (2, "")
+    assert page.err.strip() == (
+        "wdsflow: none holds a run that has finished no shard: run the command again to resume it"
+    )
+
+
+def test_texts_of_which_there_are_too_many_are_not_counted(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    counted = run("scores", "--ledger", "scored", "format").out
+    monkeypatch.setattr("wdsflow.filtering.deciding.ledger_scores._MOST_TEXTS", 0)
+    shown = run("scores", "--ledger", "scored", "format").out
+    assert counted.endswith("  jpeg  (100.0%)\n")
+    assert shown.endswith("\n  more than 10,000 different values\n")
+
+
 @pytest.mark.parametrize(
     ("words", "said", "command"),
     [

@@ -116,6 +116,7 @@ CUT = ("filter", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, "--where", "near_duplicate(distance=99)"), "must be from 0 to 10"),
         ((*FILTER, "--where", "near_duplicate(among='mine')"), "is not one of 'all', 'kept'"),
         ((*FILTER, "--where", "blur(sise=3) > 1"), "blur has no setting 'sise'"),
+        ((*FILTER, "--where", "json_number(' ') > 3"), "json_number: name a value of the json, as in json_number('similarity')"),
         ((*FILTER, *LARGE, "--caption", "jsn:"), "'jsn:' is not of the form json:FIELD"),
         ((*FILTER, *LARGE, "--caption", "json:title"), "no sample has a caption in json:title"),
         ((*FILTER, *LARGE, "--image", ""), "'' names no field"),
@@ -224,6 +225,48 @@ def test_an_output_that_cannot_be_is_refused_and_stays_as_it_is(here, out, messa
     assert sorted(path for path in Path().rglob("*") if not path.name.startswith("lock")) == before
     check(done, message)
     assert Path("others/00000.tar").read_bytes() == b"precious"
+
+
+def test_a_folder_with_a_run_of_another_kind_or_other_options_says_what_it_holds(here):
+    images = "--image 'jpg;png;jpeg;webp' (the default)"
+    large = "--where 'min_side >= 200'"
+    unknown = "--unknown quarantine (the default)"
+    refusals = {
+        ("filter", "in", "-o", "in-scores", *LARGE, "--unknown", "drop"): (
+            f"in-scores holds a measurement with --scores min_side,duplicate, {unknown}; "
+            f"this is a filter with --unknown drop, {large}"
+        ),
+        ("measure", "in", "-o", "kept", "--scores", "width", "--image", "jpg"): (
+            f"kept holds a filter with {images}, {large}; "
+            "this is a measurement with --image jpg, --scores width"
+        ),
+        ("filter", "in", "-o", "kept", *LARGE, "--scores", "width,height"): (
+            "kept holds a filter with no --scores; this run has --scores width,height"
+        ),
+        ("filter", "in", "-o", "kept", *LARGE, "--quarantine", "aside"): (
+            "kept holds a filter with no --quarantine; this run has --quarantine ../aside"
+        ),
+    }
+    assert run("filter", "in", "-o", "kept", *LARGE, "--jobs", 0).status == 0
+    for words, message in refusals.items():
+        done = run(*words, "--jobs", 0)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.splitlines()[0] == f"wdsflow: {message}"
+
+
+def test_shards_that_a_ledger_lacks_are_named(here):
+    words = ("--scores", "duplicate", "--jobs", 0)
+    assert run("measure", "in/00000.tar", "-o", "one", *words).status == 0
+    shutil.copy("in/00001.tar", "in/00002.tar")
+    for source, where, lacking in (
+        ("in", "width > 3 and not duplicate", "00001.tar and 1 more"),
+        ("in/00001.tar", "width > 3", "00001.tar"),
+    ):
+        done = run("filter", source, "-o", "out", "--ledger", "one", "--where", where, "--jobs", 0)
+        assert (done.status, done.out, Path("out").exists()) == (2, "", False)
+        assert done.err.splitlines()[0] == (
+            f"wdsflow: one has no ledger of {lacking}: measure the shards, or leave them out"
+        )
 
 
 def test_an_output_inside_of_the_input_is_none_of_the_shards(here):

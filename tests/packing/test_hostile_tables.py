@@ -6,6 +6,7 @@ A partial shard never looks complete.
 import errno
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ GOOD = {"image": "img/0.jpg", "caption": "good"}
 ROWS = {  # of one row: its value, the reason, and what is said
     "..": ("image", "../outside.jpg", "outside of the root", "'../outside.jpg' is not in "),
     ".. through a folder": ("image", "img/../../outside.jpg", "outside of the root", "is not in "),
+    ".. as the name": ("image", "img/../..", "outside of the root", "'img/../..' is not in "),
     "absolute": ("image", "/etc/passwd", "outside of the root", "--root names the folder"),
     "link that leaves": ("image", "img/out.jpg", "outside of the root", "'img/out.jpg' is not in "),
     "link of a folder that leaves": (
@@ -35,24 +37,38 @@ ROWS = {  # of one row: its value, the reason, and what is said
     "missing": ("image", "img/none.jpg", "missing file", "'img/none.jpg'"),
     "below a file": ("image", "img/0.jpg/x", "missing file", "'img/0.jpg/x'"),
     "a folder": ("image", "img", "missing file", "'img' is a folder"),
+    "a folder by its dots": ("image", "img/..", "missing file", "'img/..' is a folder"),
+    "half a pair": ("image", "img/\ud800.jpg", "missing file", "surrogates not allowed"),
     "a pipe": ("image", "img/fifo", "missing file", "special file"),
     "too long": ("image", "x" * 5000, "missing file", "too long"),
     "NUL": ("image", "img/\0.jpg", "not a path", "has a NUL"),
-    "url": ("image", "https://host/a.jpg", "not a path", "is a url"),
+    "url": (
+        "image",
+        "https://host/a.jpg",
+        "not a path",
+        "'https://host/a.jpg' is a url: pack reads files; img2dataset downloads images",
+    ),
     "number": ("image", 7, "not a path", "7 is a number"),
     "object": ("image", {"url": 7, "path": 8}, "not a path", "is an object"),
     "list with a hole": ("image", ["img/0.jpg", None], "not a path", "empty item"),
+    "list with a number": ("image", ["img/0.jpg", 7], "not a path", "7 is a number"),
     "nothing": ("image", None, "no image", "it is empty"),
     "empty list": ("image", [], "no image", "it is empty"),
     "text": ("image", "img/page.jpg", "not an image or video", "begins with b'<html>'"),
     "empty file": ("image", "img/empty.jpg", "not an image or video", "it is empty"),
     "one of a list": ("image", ["img/0.jpg", "img/page.jpg"], "not an image or video", "<html>"),
-    "10 MB caption": ("caption", "x" * (10 << 20), "caption longer than 1 MiB", "10,485,760 bytes"),
+    "caption of more than a MiB": (
+        "caption",
+        "x" * ((1 << 20) + 1),
+        "caption longer than 1 MiB",
+        f"'{'x' * 39}... has 1,048,577 bytes",
+    ),
     "caption of numbers": ("caption", [1, 2], "caption that is not text", "1 is a number"),
     "caption of half a pair": ("caption", "\ud800", "caption that is not text", "is not UTF-8"),
     "blank caption": ("caption", " \n", "no caption", "it is empty"),
     "no key": ("id", "", "no key", "it is empty"),
     "key of a list": ("id", ["a"], "key that is not text", "['a'] is a list"),
+    "key that is true": ("id", True, "key that is not text", "True is"),
     "key of another row": ("id", "same", "repeated key", "'same', as row 1"),
     "key that becomes that of another row": (
         "id",
@@ -77,27 +93,29 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("name", ROWS)
-def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
-    column, value, reason, message = ROWS[name]
-    rows = [
-        {**GOOD, "id": "same"},
-        {**GOOD, "id": "same_"},
-        {**GOOD, "id": "other", column: value},
-        {**GOOD, "id": "last"},
+def test_wrong_rows_are_left_out_and_named_with_their_columns(folder: Path):
+    right = [{**GOOD, "id": "same"}, {**GOOD, "id": "same_"}]
+    wrong = [
+        {**GOOD, "id": f"row {number}", column: value}
+        for number, (column, value, _, _) in enumerate(ROWS.values(), 3)
     ]
-    report = pack_shards(write_lines(folder / "t.jsonl", rows), folder.parent / "out", key="id")
-    assert (report.rows, report.samples, dict(report.left_out)) == (4, 3, {reason: 1})
+    table = write_lines(folder / "t.jsonl", [*right, *wrong, {**GOOD, "id": "last"}])
+    report = pack_shards(table, folder.parent / "out", key="id")
     assert list(packed(folder.parent / "out")) == ["same", "same_", "last"]
-    assert f"t.jsonl, row 3, column {column}: " in str(report)
-    assert message in str(report)
+    left_out = Counter(reason for _, _, reason, _ in ROWS.values())
+    assert (report.rows, report.samples, report.left_out) == (len(ROWS) + 3, 3, left_out)
     listed = (folder.parent / "out/.wdsflow/pack-left-out.jsonl").read_text().splitlines()
-    (facts,) = map(json.loads, listed)
-    assert (facts["row"], facts["column"], facts["reason"]) == (3, column, reason)
-    assert message in facts["detail"]
-    tried = pack_shards(str(folder / "t.jsonl"), folder.parent / "none", key="id", dry_run=True)
-    assert (tried.rows, tried.samples, dict(tried.left_out)) == (4, 3, {reason: 1})
+    by_row = {facts["row"]: facts for facts in map(json.loads, listed)}
+    found = [(row, by_row[row]["column"], by_row[row]["reason"]) for row in sorted(by_row)]
+    assert found == [
+        (row, column, reason) for row, (column, _, reason, _) in enumerate(ROWS.values(), 3)
+    ]
+    for row, (column, _, reason, message) in enumerate(ROWS.values(), 3):
+        assert message in by_row[row]["detail"]
+        if row in [example.row for example in report.examples[reason]]:
+            assert f"t.jsonl, row {row:,}, column {column}: {by_row[row]['detail']}" in str(report)
+    tried = pack_shards(table, folder.parent / "none", key="id", dry_run=True)
+    assert (tried.rows, tried.samples, tried.left_out) == (len(ROWS) + 3, 3, left_out)
     assert not (folder.parent / "none").exists()
 
 
@@ -105,31 +123,32 @@ GOOD_ROWS = {
     "lists of 100 images": {"image": ["img/0.jpg", "img/1.jpg"] * 50},
     "unicode keys": {"id": "Étoile/日本 ü"},
     "a link that stays": {"image": "img/inside.jpg"},
-    ".. that stays": {"image": "img/../img/1.jpg"},
+    "dots that stay": {"image": "img/../img/1.jpg"},
     "a caption of lines": {"caption": "a\nb\0"},
     "a value that JSON lacks": {"more": 1 << 80},
     "several captions": {"caption": [" ", "second"]},
 }
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("name", GOOD_ROWS)
-def test_odd_rows_that_are_right_are_packed(folder: Path, name):
+def test_odd_rows_that_are_right_are_packed(folder: Path):
     (folder / "img/inside.jpg").symlink_to("2.jpg")
-    row = {**GOOD, "id": "a", **GOOD_ROWS[name]}
-    report = pack_shards(write_lines(folder / "t.jsonl", [row]), folder.parent / "out", key="id")
-    assert (report.samples, dict(report.left_out)) == (1, {})
-    ((key, sample),) = packed(folder.parent / "out").items()
-    assert key == row["id"]
-    assert len([each for each in sample if each.endswith("jpg")]) == (
-        100 if isinstance(row["image"], list) else 1
-    )
-    assert (
-        sample["txt"] == (row["caption"] if isinstance(row["caption"], str) else "second").encode()
-    )
-    assert json.loads(sample["json"]) == {
-        key: value for key, value in row.items() if key != "caption"
-    }
+    rows = [{**GOOD, "id": name, **row} for name, row in GOOD_ROWS.items()]
+    rows.append({**GOOD, "id": "a url of a file", "image": f"file://{folder}/img/1.jpg"})
+    report = pack_shards(write_lines(folder / "t.jsonl", rows), folder.parent / "out", key="id")
+    assert (report.samples, dict(report.left_out)) == (len(rows), {})
+    found = packed(folder.parent / "out")
+    assert list(found) == [row["id"] for row in rows]
+    for row in rows:
+        sample = found[row["id"]]
+        assert len([each for each in sample if each.endswith("jpg")]) == (
+            100 if isinstance(row["image"], list) else 1
+        )
+        caption = row["caption"] if isinstance(row["caption"], str) else "second"
+        assert sample["txt"] == caption.encode()
+        facts = {name: value for name, value in row.items() if name != "caption"}
+        assert json.loads(sample["json"]) == facts
+    assert found["a url of a file"]["jpg"] == jpeg(1)
+    assert found["a link that stays"]["jpg"] == jpeg(2)
 
 
 def test_absolute_paths_below_the_root_and_another_root(folder: Path):

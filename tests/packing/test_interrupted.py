@@ -69,6 +69,7 @@ def test_shards_that_a_shorter_table_no_longer_has_are_removed(table: str, tmp_p
     report = pack_shards(table, out, samples=20)
     assert (report.rows, report.removed, len(list(out.glob("*.tar")))) == (100, 10, 5)
     assert len(packed(out)) == report.samples == 94
+    assert "removed: 10 shards of an earlier run of other rows" in str(report).splitlines()
 
 
 @pytest.mark.deep

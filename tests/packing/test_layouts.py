@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wdsflow
+from tests.filtering.shards import digests
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
 from tests.videos import filmed, frame
 from wdsflow import pack_shards
@@ -121,6 +122,11 @@ def test_llavas_conversations_are_the_json_and_the_first_answer_is_the_text(tmp_
 TURNS = {
     "no gpt": ([{"from": "human", "value": "What?"}], "no caption", "no answer of gpt"),
     "no value": ([{"from": "gpt"}], "no caption", "no answer of gpt"),
+    "no value before another answer": (
+        [{"from": "gpt"}, {"from": "gpt", "value": "Late."}],
+        "no caption",
+        "no answer of gpt",
+    ),
     "no turns": ([], "no caption", "no answer of gpt"),
     "null": (None, "no caption", "no answer of gpt"),
     "number": (
@@ -137,14 +143,24 @@ TURNS = {
 }
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("name", TURNS)
-def test_a_conversation_without_an_answer_is_named(tmp_path: Path, name):
-    turns, reason, message = TURNS[name]
-    row = {"image": write_images(tmp_path, 1)[0], "conversations": turns}
+def test_conversations_without_an_answer_are_named(tmp_path: Path):
+    image = write_images(tmp_path, 1)[0]
+    rows = [{"image": image, "conversations": turns} for turns, _, _ in TURNS.values()]
+    report = pack_shards(write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out")
+    listed = (tmp_path / "out/.wdsflow/pack-left-out.jsonl").read_text().splitlines()
+    by_row = {facts["row"]: facts for facts in map(json.loads, listed)}
+    assert [
+        (by_row[row]["reason"], by_row[row]["detail"], by_row[row]["column"])
+        for row in sorted(by_row)
+    ] == [(reason, message, "conversations") for _, reason, message in TURNS.values()]
+    assert (report.samples, report.left_out.total()) == (0, len(TURNS))
+
+
+def test_data_juicers_text_that_is_no_text_is_named(tmp_path: Path):
+    row = {"text": 7, "images": write_images(tmp_path, 1)}
     report = pack_shards(write_lines(tmp_path / "t.jsonl", [row]), tmp_path / "out")
-    assert dict(report.left_out) == {reason: 1}
-    assert f"row 1, column conversations: {message}" in str(report)
+    assert dict(report.left_out) == {"caption that is not text": 1}
+    assert "t.jsonl, row 1, column text: 7 is a number" in str(report)
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
@@ -268,6 +284,25 @@ def test_formats_are_named_by_their_bytes(tmp_path: Path):
     )
 
 
+def test_videos_are_named_by_their_bytes_and_audio_is_none(tmp_path: Path):
+    contents = {
+        "a.mp4": b"\x1aE\xdf\xa3",
+        "b.webm": b"\x1aE\xdf\xa3",
+        "c.jpg": b"\0\0\x01\xba",
+        "d.ogv": b"OggS",
+        "e.mp4": b"OggS",
+        "f.mp4": b"fLaC",
+    }
+    for name, data in contents.items():
+        (tmp_path / name).write_bytes(data + bytes(60))
+    rows = [{"video": name, "caption": "x"} for name in contents]
+    table = write_lines(tmp_path / "t.jsonl", rows)
+    report = pack_shards(table, tmp_path / "out", image="video")
+    fields = [next(iter(sample)) for sample in packed(tmp_path / "out").values()]
+    assert fields == ["mkv", "webm", "mpg", "ogv"]
+    assert dict(report.left_out) == {"not an image or video": 2}
+
+
 def test_several_tables_are_packed_in_order(tmp_path: Path):
     paths = write_images(tmp_path, 4)
     first = write_lines(tmp_path / "a.jsonl", usual_rows(paths[:2]))
@@ -279,6 +314,18 @@ def test_several_tables_are_packed_in_order(tmp_path: Path):
         jpeg(n) for n in range(4)
     ]
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"00000.tar": 2, "00001.tar": 2}
+
+
+def test_of_many_tables_the_first_are_listed_and_the_others_counted(tmp_path: Path):
+    (path,) = write_images(tmp_path, 1)
+    tables = [write_lines(tmp_path / f"{n:02}.jsonl", usual_rows([path])) for n in range(12)]
+    report = pack_shards(tables, tmp_path / "out")
+    lines = str(report).splitlines()
+    assert lines[9:11] == [
+        f"{tables[9]}: columns: files in image, captions in caption",
+        "and 2 more tables",
+    ]
+    assert tables[10] not in "".join(lines)
 
 
 def test_members_are_plain_ustar(tmp_path: Path):
@@ -349,6 +396,36 @@ def test_another_token_is_removed_from_captions_too(tmp_path: Path):
     plain = write_lines(tmp_path / "t.jsonl", usual_rows(paths))
     with pytest.raises(ValueError, match="--image-token is for tables of Data-Juicer and LLaVA"):
         pack_shards(plain, tmp_path / "plain", image_token="[IMG.]")
+
+
+@pytest.mark.parametrize("options", [{}, {"key": "id"}, {"shuffle": 3}])
+def test_rows_are_planned_in_batches_without_a_difference(tmp_path: Path, monkeypatch, options):
+    table = write_lines(tmp_path / "t.jsonl", usual_rows(write_images(tmp_path, 8)))
+    pack_shards(table, tmp_path / "one", samples=3, **options)
+    monkeypatch.setattr("wdsflow.packing.rows.plan._AT_ONCE", 3)
+    pack_shards(table, tmp_path / "many", samples=3, **options)
+    assert digests(tmp_path / "many") == digests(tmp_path / "one")
+    assert len(packed(tmp_path / "many")) == 8
+
+
+WRONG = {
+    "no table": ([], {}, TableError, "no table is named"),
+    "samples": (["t.jsonl"], {"samples": 0}, ValueError, "--samples must be at least 1, not 0"),
+    "size": (["t.jsonl"], {"size": "0"}, ValueError, "--size must be at least 1 byte"),
+    "jobs": (["t.jsonl"], {"jobs": 0}, ValueError, "jobs must be at least 1"),
+    "folder": (["none/t.jsonl"], {}, TableError, "there is no table none/t.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch, name):
+    tables, options, kind, message = WRONG[name]
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "t.jsonl", usual_rows(write_images(tmp_path, 1)))
+    with pytest.raises(kind) as refused:
+        pack_shards(tables, tmp_path / "out", **options)
+    assert str(refused.value) == message
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("lines", [True, False])

@@ -14,6 +14,7 @@ from tests.filtering.shards import entries, picture
 from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
+from wdsflow.filtering.page.run_facts import read_run, sampled_rows
 from wdsflow.filtering.page.run_page import run_page
 
 HERE = RunOptions(jobs=0)
@@ -52,6 +53,27 @@ def page(scored: Path) -> Path:
     path = scored / "report.html"
     path.write_text(run_page(scored / "out"), encoding="utf-8")
     return path
+
+
+def test_of_many_samples_the_same_ones_are_drawn_each_time(scored: Path):
+    facts = read_run(scored / "out")
+    everything = dict.fromkeys(
+        (record.name, row.number, row.key)
+        for record, samples in sampled_rows(facts)
+        for row in samples.rows
+    )
+    drawn = [
+        [
+            (record.name, row.number, row.key)
+            for record, samples in sampled_rows(facts, 20)
+            for row in samples.rows
+        ]
+        for _ in range(2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert len(drawn[0]) == len(set(drawn[0])) == 20
+    assert drawn[0] == [row for row in everything if row in set(drawn[0])]
+    assert {name for name, _, _ in drawn[0]} == {record.name for record in facts.records}
 
 
 def move(opened: Opened, number: int, which: str, position: int) -> None:

@@ -141,6 +141,13 @@ def test_codes_compare_with_an_edge_as_the_values_do(
             assert (value < edge) == (code <= 2 * k)
 
 
+def test_values_without_a_number_between_them_are_their_own_edges():
+    third = 1 / 3
+    after = float(np.nextafter(third, 1))
+    assert edges_of(np.array([third]), 10) == [third]
+    assert edges_of(np.array([third, after]), 10)[1:] == [after]
+
+
 def test_edges_between_values_of_many_digits_have_few():
     draw = random.Random(4)
     for count in (2, 3, 50, 400, 3000):

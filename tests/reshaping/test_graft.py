@@ -14,11 +14,12 @@ import pytest
 import xxhash
 
 from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
-from wdsflow import Recipe, measure_shards
+from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.table_files.errors import TableError
 
+HERE = RunOptions(jobs=0)
 CAPTIONS = [
     "plain",
     'with "quotes", commas',
@@ -218,7 +219,6 @@ def test_values_of_all_types_are_written_as_text_bytes_or_json(shards: str, tmp_
     assert report.idle == ["json:nan=nan", "json:b=b"]
 
 
-@pytest.mark.deep
 def test_numbers_and_text_beyond_json_are_kept_or_counted(shards: str, tmp_path: Path):
     odd = {
         "key": "0000",
@@ -248,7 +248,9 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
         tmp_path / "in/1.tar",
         [(name, data if not name.endswith("txt") else data * 2) for name, data in renamed],
     )
-    measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",), hash_images=True))
+    measure_shards(
+        urls, tmp_path / "scored", Recipe(scores=("caption_length",), hash_images=True), HERE
+    )
 
     def scores(folder: str, out: str) -> list[float]:
         options = {"table": tmp_path / "scored", "on": "key", "fields": ["json:n=caption_length"]}
@@ -269,15 +271,22 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
     assert report.total("matched") == 4
     (tmp_path / "more").mkdir()
     shutil.copy(tmp_path / "moved/1.tar", tmp_path / "more/1.tar")
+    # A shard that was not measured has no scores, though its keys are those of another.
+    shutil.copy(tmp_path / "moved/1.tar", tmp_path / "more/8.tar")
+    both = [str(tmp_path / "moved/1.tar"), str(tmp_path / "more/8.tar")]
+    report = graft_shards(both, tmp_path / "both", on="key", **options)
+    assert [shard.matched for shard in report.shards] == [4, 0]
+    with pytest.raises(NoMatch) as failed:
+        graft_shards(both[1], tmp_path / "none", on="key", **options)
+    assert failed.value.advice[0] == "the samples have 0000, 0001, 0002"
     twice = [str(tmp_path / "moved/1.tar"), str(tmp_path / "more/1.tar")]
     with pytest.raises(TableError, match=r"Several are called 1\.tar"):
         graft_shards(twice, tmp_path / "twice", on="key", **options)
 
 
-@pytest.mark.deep
 def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path: Path):
     urls = write_shards(tmp_path / "in")
-    measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
+    measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)), HERE)
     shutil.copytree(urls, tmp_path / "other")
     entries = read_tar(tmp_path / "in/0.tar")
     write_tar(
@@ -310,6 +319,23 @@ def test_a_run_that_is_refused_removes_nothing_even_if_it_was_to_start_again(
     }
 
 
+def test_a_ledger_without_a_finished_shard_is_refused(shards: str, tmp_path: Path):
+    measure_shards(shards, tmp_path / "scored", Recipe(scores=("caption_length",)), HERE)
+    (tmp_path / "scored/.wdsflow/manifest.jsonl").write_text("")
+    with pytest.raises(TableError) as refused:
+        graft_shards(
+            shards,
+            tmp_path / "out",
+            table=tmp_path / "scored",
+            on="key",
+            fields=["json:n=caption_length"],
+        )
+    assert str(refused.value) == (
+        f"no shard of {tmp_path}/scored is finished yet: its ledger is empty"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["9.tar", "sizes.json"])
 def test_a_folder_with_shards_or_counts_of_others_is_refused(
     shards: str, tmp_path: Path, name: str
@@ -324,7 +350,6 @@ def test_a_folder_with_shards_or_counts_of_others_is_refused(
     assert (tmp_path / "out" / name).read_bytes() == b"mine"
 
 
-@pytest.mark.deep
 def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, tmp_path: Path):
     table = [*rows()[:3], {"key": "nobody"}, {"key": None}, {"key": "no\nbody"}]
     write_table(tmp_path / "t.jsonl", table)
@@ -350,6 +375,7 @@ def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, 
         drop_unmatched=True,
     )
     assert (report.total("written"), report.total("dropped")) == (3, 5)
+    assert "  left out: 5 x no row was set" in str(report).splitlines()
     assert [path.name for path in sorted((tmp_path / "less").glob("*.tar"))] == ["0.tar"]
     assert (tmp_path / "less/__len__").read_text() == "3\n"
 
@@ -423,6 +449,89 @@ def test_a_table_of_which_nothing_matches_is_no_success(shards: str, tmp_path: P
     assert not (tmp_path / "out").exists()
 
 
+def test_a_field_that_no_sample_has_or_rows_of_which_all_are_several_are_no_success(
+    shards: str, tmp_path: Path
+):
+    write_table(tmp_path / "t.jsonl", [{"key": "0000", "caption": text} for text in "ab"])
+    options = {"table": tmp_path / "t.jsonl", "fields": ["txt=caption"]}
+    with pytest.raises(NoMatch, match="none of 8 samples has a row") as failed:
+        graft_shards(shards, tmp_path / "out", on="json:nothing=key", **options)
+    assert failed.value.advice == [
+        "no sample has json nothing",
+        "the table has 0000, 0000 in column key",
+    ]
+    with pytest.raises(NoMatch, match=r"^all samples that have a row are ambiguous$"):
+        graft_shards(shards, tmp_path / "out", on="key", ambiguous="drop", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_samples_without_an_image_are_not_joined_by_its_hash(tmp_path: Path):
+    write_tar(
+        tmp_path / "0.tar", [("a.jpg", picture("a")), ("b.txt", b"old"), ("c.jpg", picture("c"))]
+    )
+    table = [{"sha256": hashlib.sha256(picture(key)).hexdigest(), "c": key} for key in "ab"]
+    report = graft_shards(
+        str(tmp_path / "0.tar"),
+        tmp_path / "out",
+        table=write_table(tmp_path / "t.jsonl", table),
+        on="sha256",
+        fields=["txt=c"],
+    )
+    counts = "samples: 1 matched + 1 unmatched + 0 ambiguous + 1 without field = 3"
+    assert counts in str(report)
+    assert captions(tmp_path / "out") == {"a.txt": "a", "b.txt": "old"}
+
+
+def test_samples_and_values_are_taken_in_batches_without_a_difference(
+    shards: str, tmp_path: Path, monkeypatch
+):
+    write_tar(tmp_path / "in/2.tar", [("\udcff.jpg", picture("x")), ("b.jpg", picture("b"))])
+    options = {
+        "table": write_table(tmp_path / "t.jsonl", [*rows(), {"key": "b", "caption": "of b"}]),
+        "on": "key",
+        "fields": ["txt=caption"],
+    }
+    graft_shards(shards, tmp_path / "one", **options)
+    monkeypatch.setattr("wdsflow.reshaping.graft.sample_notes.AT_ONCE", 3)
+    monkeypatch.setattr("wdsflow.reshaping.graft.look_shard.AT_ONCE", 3)
+    monkeypatch.setattr("wdsflow.reshaping.graft.graft_pieces._WINDOW", 1)
+    report = graft_shards(shards, tmp_path / "many", **options)
+    assert report.total("matched") == 9
+    for number in range(3):
+        name = f"{number}.tar"
+        assert (tmp_path / "many" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+    assert captions(tmp_path / "many")["b.txt"] == "of b"
+
+
+def test_a_json_that_is_too_large_is_not_changed(shards: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.graft.graft_pieces.LARGEST_JSON", 20)
+    before = read_tar(Path(shards, "0.tar"))
+    write_tar(
+        Path(shards, "0.tar"),
+        [(name, b"{}" if name == "0001.json" else data) for name, data in before],
+    )
+    report = graft_shards(
+        shards,
+        tmp_path / "out",
+        table=write_table(tmp_path / "t.jsonl", rows()),
+        on="key",
+        fields=["json:c=caption"],
+    )
+    assert report.merged("impossible") == {"its json is larger than 64 MiB": 7}
+    got = dict(read_tar(tmp_path / "out/0.tar"))
+    assert json.loads(got["0001.json"]) == {"c": CAPTIONS[1]}
+    assert got["0000.json"] == dict(before)["0000.json"]
+
+
+def test_rows_without_a_sample_are_listed_also_by_a_column_called_row(shards: str, tmp_path: Path):
+    table = [{"row": row["key"], "c": "new"} for row in rows()[:2]] + [{"row": "nobody", "c": ""}]
+    write_table(tmp_path / "t.jsonl", table)
+    graft_shards(
+        shards, tmp_path / "out", table=tmp_path / "t.jsonl", on="key=row", fields=["txt=c"]
+    )
+    assert (tmp_path / "out/.wdsflow/graft-unmatched.jsonl").read_text() == '{"row":"nobody"}\n'
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
@@ -469,7 +578,6 @@ def test_text_that_utf8_cannot_hold_is_reported_and_not_written(shards: str, tmp
         assert [*captions(tmp_path / name[2:]).values()][:2] == ["old", "fine"]
 
 
-@pytest.mark.deep
 def test_members_that_are_replaced_keep_their_place_and_name_and_others_their_bytes(tmp_path: Path):
     long = "l" * 150
     entries = [
@@ -544,7 +652,7 @@ def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
     assert [sample["__key__"] for sample in got] == [row["key"] for row in rows()]
 
 
-@pytest.mark.deep
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "records", [{"path": "all/same.jpg"}, {"hdrcharset": "BINARY", "path": "x.jpg"}, {"size": "1"}]
 )

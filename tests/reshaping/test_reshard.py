@@ -135,6 +135,51 @@ def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Pa
         )
 
 
+@pytest.mark.parametrize("options", [{"samples": 9}, {"size": "30kB"}, {"by_key": True}])
+def test_samples_are_read_in_pieces_without_a_difference(tmp_path: Path, monkeypatch, options):
+    source = write_set(tmp_path / "in")
+    write_tar(tmp_path / "in/00004.tar", [])
+    for number in range(2):
+        keys = [f"{'again' * 15}{key}" for key in range(30)]
+        write_tar(tmp_path / f"in/n{number}.tar", entries(keys, f"n{number}"))
+    reshard_shards(source, tmp_path / "one", **options)
+    for module in ("arrange", "bounds", "record_samples", "repeated_keys", "row_file"):
+        monkeypatch.setattr(f"wdsflow.reshaping.reshard.{module}.PIECE", 4)
+    report = reshard_shards(source, tmp_path / "many", **options)
+    assert report.samples_written == 160
+    assert digests(tmp_path / "many") == digests(tmp_path / "one")
+
+
+def test_an_order_by_key_is_stable_beyond_a_piece(tmp_path: Path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        write_tar(tmp_path / f"in/{number}.tar", entries(["b", "a", "c"], str(number)))
+    for module in ("arrange", "row_file"):
+        monkeypatch.setattr(f"wdsflow.reshaping.reshard.{module}.PIECE", 2)
+    reshard_shards(str(tmp_path / "in"), tmp_path / "out", by_key=True, shards=1)
+    (samples,) = in_folder(tmp_path / "out")
+    assert [fields["txt"].decode() for _, fields in samples] == [
+        f"caption of {number} {key}" for key in "abc" for number in range(3)
+    ]
+
+
+def test_more_shards_than_a_run_may_have_are_refused(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.reshard.bounds._MOST_SHARDS", 9)
+    source = write_set(tmp_path / "in")
+    with pytest.raises(ValueError, match=r"^these would be 10 shards: at most 9$"):
+        reshard_shards(source, tmp_path / "out", samples=10)
+    assert len(reshard_shards(source, tmp_path / "out", shards=9).outcomes) == 9
+
+
+def test_a_part_without_samples_is_said_to_be_empty(tmp_path: Path):
+    source = write_set(tmp_path / "in", (3, 3))
+    report = reshard_shards(source, tmp_path / "out", split="none=1e-18,all=0.9999")
+    lines = str(report).splitlines()
+    assert "none: no samples: nothing written" in lines
+    assert len(keys_of(in_folder(tmp_path / "out/all"))) == 6
+    assert not (tmp_path / "out/none").exists()
+
+
 def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
     (tmp_path / "in").mkdir()
     keys = [["b", "é", "a/2"], ["\udcff", "a", "B"], ["c", "b1", "10", "9"]]
@@ -148,7 +193,6 @@ def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
     )
 
 
-@pytest.mark.deep
 def test_a_part_is_decided_by_the_key_alone_and_stays_when_data_are_added(tmp_path: Path):
     source = write_set(tmp_path / "in", (200, 200))
     report = reshard_shards(source, tmp_path / "out", split="train=0.7,val=0.2")
@@ -184,7 +228,6 @@ def test_folds_are_disjoint_and_hold_every_sample_once(tmp_path: Path):
     )
 
 
-@pytest.mark.deep
 def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path: Path):
     (tmp_path / "in").mkdir()
     for number, keys in enumerate((["a", "b", "a-2"], ["a", "b.v2/c"], ["a", "d"])):
@@ -226,7 +269,6 @@ def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path
     assert "folder/0001-2" in str(report)
 
 
-@pytest.mark.deep
 def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(tmp_path: Path):
     write_tar(
         tmp_path / "0.tar", [("a.jpg", b"0"), ("a.jpg", b"1"), ("a.jpg", b"2"), ("b.jpg", b"3")]
@@ -255,7 +297,6 @@ def test_samples_whose_members_are_not_together_are_not_parted(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -287,7 +328,6 @@ def test_what_does_not_fit_together_is_refused_and_nothing_is_written(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.deep
 def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, split="train=0.9,val=0.1")
@@ -303,13 +343,13 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(t
     ]
 
 
-@pytest.mark.deep
 def test_other_inputs_replace_the_shards_of_the_earlier_run(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, samples=10)
     (tmp_path / "in/00003.tar").unlink()
     report = reshard_shards(source, out, samples=10)
     assert report.removed == 4
+    assert "removed: 4 shards that an earlier run made of other inputs" in str(report).splitlines()
     reshard_shards(source, tmp_path / "new", samples=10)
     assert {name: digest for name, digest in digests(out).items() if ".wdsflow" not in name} == {
         name: digest for name, digest in digests(tmp_path / "new").items() if ".wdsflow" not in name

@@ -88,6 +88,16 @@ def test_a_cut_shard_gives_what_is_whole_and_says_what_is_lost(tmp_path: Path, o
     assert not got - members(in_folder(write_set(tmp_path / "whole")))
 
 
+def test_of_many_damaged_inputs_the_first_are_listed_and_the_others_counted(tmp_path: Path):
+    for number in range(12):
+        data = tar_bytes([(f"a{number}.txt", b"whole"), (f"b{number}.jpg", bytes(5000))])
+        (tmp_path / f"{number:02}.tar").write_bytes(data[:3000])
+    report = reshard_shards(f"{tmp_path}/*.tar", tmp_path / "out", shards=1)
+    lines = [line for line in str(report).splitlines() if not line.startswith("  lost: ")]
+    assert lines[9].startswith(f"{tmp_path}/09.tar: ")
+    assert lines[10] == "and 2 more damaged inputs"
+
+
 @pytest.mark.deep
 def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
@@ -155,7 +165,6 @@ def test_odd_names_keep_their_bytes(tmp_path: Path, form, order):
     )
 
 
-@pytest.mark.deep
 def test_global_headers_hold_for_their_own_tar_alone(tmp_path: Path):
     (tmp_path / "in").mkdir()
     renamed = tarfile.TarInfo().create_pax_global_header({"path": "all/same.jpg"})
@@ -206,7 +215,6 @@ def test_links_and_folders_between_samples_are_left_out_and_counted(tmp_path: Pa
     assert "members that belong to no sample: 2 left out" in str(report)
 
 
-@pytest.mark.deep
 def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, monkeypatch):
     source = write_set(tmp_path / "in")
     looked = read_input

@@ -57,7 +57,8 @@ def key_prefixes(table: TableFiles, urls: Sequence[Shard]) -> list[str]:
                 )
             ledger = by_name[name][0]
         if ledger is None:
-            prefixes.append(f"not in the ledger {url}{_SEPARATOR}")
+            # No row of a ledger has a key without a prefix.
+            prefixes.append("")
         else:
             _refuse_other_shard(url, ledger, table.shards[ledger])
             prefixes.append(key_prefix(ledger))

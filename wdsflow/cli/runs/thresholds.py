@@ -57,7 +57,7 @@ def _measure_command(column: "ScoreColumn", ledger: Path, urls: list[Shard]) -> 
     out = unused_path(Path(f"{ledger}-all"))
     join = recorded_join(ledger)
     command = Typed.spell_command(
-        "measure", *urls, out=out, scores=column.call, recipe=recipe, **join
+        "measure", *urls, out=out, scores=str(column.call), recipe=recipe, **join
     )
     return f"{command}{_pipe_option(urls)}"
 

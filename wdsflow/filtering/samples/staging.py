@@ -44,9 +44,6 @@ class Staging:
             (f"stage {number} {stage.name}", stage) for number, stage in enumerate(stages, 1)
         ]
 
-    def __bool__(self) -> bool:
-        return bool(self._stages)
-
     def fields(self, sample: TarSample) -> dict[str, MemberContent]:
         """Return the fields of the latest sample.
 
@@ -65,10 +62,6 @@ class Staging:
                         fields[name] = value.encode()
             except Dropped as drop:
                 raise RejectedSample(f"{DROPPED}{label}: {drop.reason}") from None
-            except UnicodeEncodeError:
-                raise RejectedSample(
-                    f"{label}: not-text", "it has half a surrogate pair, which is not text"
-                ) from None
             except StageError as error:
                 if stage.on_error == "drop":
                     raise RejectedSample(f"{DROPPED}{label}: {error.slug}", str(error)) from None

@@ -80,13 +80,7 @@ class ZipFiles:
                 length = len(first)
                 while data := file.read(FIRST):
                     length += len(data)
-        except (
-            zipfile.BadZipFile,
-            EOFError,
-            RuntimeError,
-            NotImplementedError,
-            ValueError,
-        ) as error:
+        except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
             raise Unusable(UNREADABLE, str(error)) from None
         except OSError as error:
             if error.errno in _OF_DATA:
