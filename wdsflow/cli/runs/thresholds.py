@@ -56,7 +56,7 @@ def _measure_command(column: "ScoreColumn", ledger: Path, urls: list[Shard]) -> 
     recipe = ledger / ".wdsflow" / "run.json"
     out = free(Path(f"{ledger}-all"))
     join = recorded_join(ledger)
-    command = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe, **join)
+    command = Typed.spell("measure", *urls, out=out, scores=str(column.call), recipe=recipe, **join)
     return f"{command}{_pipe_option(urls)}"
 
 
