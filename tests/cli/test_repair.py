@@ -119,28 +119,48 @@ def test_fields_are_renamed_and_dropped(tmp_path: Path):
     assert names(tmp_path / "new/0.tar") == ["a.jpg", "a.txt"]
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["--rename", "jpgg=png"], "--rename jpgg=png changed nothing: no sample has a field jpgg"),
-        (
-            ["--drop-field", "nosuch"],
-            "--drop-field nosuch changed nothing: no sample has a field nosuch",
-        ),
-        (["--rename", "jpg=txt"], "--rename jpg=txt changed nothing: txt already exists"),
-    ],
-)
+IDLE = {
+    "--rename jpgg=png": "no sample has a field jpgg",
+    "--rename jpg=txt": "txt already exists",
+    "--rename-bad jpg=bad": "no sample has a field jpg that does not decode",
+    "--drop-field nosuch": "no sample has a field nosuch",
+    "--pair-names": "no names without a partner evidently belong together",
+    "--name-images": "no image lacks its name",
+    "--caption-encoding cp1252": "no caption that is not UTF-8 is cp1252",
+    "--caption json:caption": "no sample without a caption has one there",
+}
+
+
+@pytest.mark.parametrize("option", IDLE)
 def test_an_option_that_changes_nothing_is_status_one_and_says_so(
-    tmp_path: Path, capsys, words, why
+    tmp_path: Path, capsys, option: str
 ):
-    assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), *words) == 1
-    shown = capsys.readouterr().err
-    assert f"wdsflow: {why}" in shown
-    if "inspect" in shown:
-        with pytest.raises(SystemExit, match="0"):
-            main(shlex.split(shown.partition("to see what they have: wdsflow ")[2]))
-        assert "txt" in capsys.readouterr().out
+    caption = b'{"caption": "a dog"}'
+    members = [("a.jpg", shards.jpeg()), ("a.txt", b"a cat"), ("a.json", caption)]
+    url = str(write_tar(tmp_path / "0.tar", members))
+    assert run(url, "-o", str(tmp_path / "new"), *option.split()) == 1
+    look = f"; to see what they have: wdsflow inspect {url}"
+    why = f"{option} changed nothing: {IDLE[option]}"
+    blocked = option == "--rename jpg=txt"
+    assert capsys.readouterr().err == f"wdsflow: {why}{'' if blocked else look}\n"
+
+
+def test_the_command_for_an_option_that_changes_nothing_shows_the_fields(tmp_path: Path, capsys):
+    assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), "--rename", "a=b") == 1
+    told = capsys.readouterr().err
+    with pytest.raises(SystemExit, match="0"):
+        main(shlex.split(told.partition("to see what they have: wdsflow ")[2]))
+    assert "txt" in capsys.readouterr().out
+
+
+def test_captions_that_no_sample_has_anywhere_are_refused_with_what_samples_have(
+    tmp_path: Path, capsys
+):
+    write_tar(tmp_path / "0.tar", [("a.jpg", b"x")])
+    out = str(tmp_path / "new")
+    assert run(str(tmp_path / "0.tar"), "-o", out, "--caption", "json:caption") == 2
+    told = "no sample has a caption in json:caption: 1 samples in 1 shard have jpg"
+    assert capsys.readouterr().err == f"wdsflow: {told}\n"
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,26 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     assert "4 inputs -> 16 shards (16 shards done before)" in again.out
 
 
-@pytest.mark.deep
+def test_shards_without_samples_are_status_1_and_the_next_step_is_to_look(tmp_path: Path):
+    write_tar(tmp_path / "0.tar", [])
+    done = run(["reshard", "0.tar", "-o", "out"], tmp_path)
+    assert done.status == 1
+    assert done.out.splitlines()[1:] == [
+        "no samples: nothing written",
+        "1 input -> 0 shards",
+        "samples: 0 in = 0 out + 0 left out",
+        "next: wdsflow validate 0.tar",
+    ]
+
+
 def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: Path):
     write_set(tmp_path / "s", (3,))
     shard = str(next((tmp_path / "s").glob("*.tar")))
     (tmp_path / "link.tar").symlink_to(shard)
     done = run(["reshard", shard, "link.tar", "-o", "out"], tmp_path)
-    assert "link.tar is named twice: its samples are written twice" in done.errors
+    told = "wdsflow: link.tar is named twice: its samples are written twice\n"
+    assert done.errors == told
+    assert run(["reshard", shard, shard, shard, "-o", "more"], tmp_path).errors.count("twice") == 2
     assert "twice" not in run(["reshard", shard, "-o", "once"], tmp_path).errors
 
 

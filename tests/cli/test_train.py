@@ -131,6 +131,14 @@ def test_a_model_that_openclip_does_not_have_is_refused_with_the_nearest(tmp_pat
 
 
 @needs_openclip
+@pytest.mark.parametrize("words", [("--model", "ViT-B-32"), ("--imagenet-val", "pictures")])
+def test_a_dry_run_needs_shards(capsys, words):
+    assert run("train", "--dry-run", "--", *words) == 2
+    told = "this command trains on no shards that wdsflow can check"
+    assert capsys.readouterr() == ("", f"wdsflow: {told}\n")
+
+
+@needs_openclip
 def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
     assert run("train", "--", "--train-data", str(tmp_path / "0.tar")) == 2
     shown = capsys.readouterr()

@@ -76,6 +76,69 @@ def test_wrong_use_is_status_2_in_one_line_with_no_traceback(tmp_path, capsys, w
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["--address", "host:1"], ["--address is for --engine ray"]),
+        (
+            ["--output", "x.json", "--write-baseline", "x.json"],
+            [
+                "two options name x.json",
+                "  elsewhere: wdsflow validate s.tar --output x.json --write-baseline x-2.json",
+            ],
+        ),
+        (
+            ["--output", "s.tar"],
+            [
+                "s.tar has the name of a shard: it is not replaced",
+                "  elsewhere: wdsflow validate s.tar --output s.json",
+            ],
+        ),
+        (
+            ["--join", "t.csv", "--caption", "jsn:"],
+            ["'jsn:' is not of the form json:FIELD or json:FIELD;OTHER"],
+        ),
+        (
+            ["--samples", "3", "--level", "full", "--pipeline", "x.py:make"],
+            [
+                "--level full reads all samples, and --samples only some",
+                "  wdsflow validate s.tar --pipeline x.py:make --level full",
+            ],
+        ),
+        (
+            ["--confidence", "99%", "--format", "html"],
+            [
+                (
+                    "--confidence judges random samples, without --format html: it takes only"
+                    " --max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format"
+                    " text or json"
+                ),
+                "  wdsflow validate s.tar --confidence 99%",
+            ],
+        ),
+        (
+            ["--confidence", "99%", "--ignore", "W", "--", "--epochs", "3"],
+            [
+                (
+                    "--confidence judges random samples, without --ignore and a training command:"
+                    " it takes only --max-loss, --seed, --for, --level, --jobs, --engine,"
+                    " --address, and --format text or json"
+                ),
+                "  leave out what follows --",
+            ],
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_in_these_words(
+    tmp_path, monkeypatch, capsys, words, lines
+):
+    monkeypatch.chdir(tmp_path)
+    shards.write(tmp_path / "s.tar", {"a.jpg": b"x"})
+    assert run("s.tar", *words) == 2
+    assert capsys.readouterr() == ("", "\n".join([f"wdsflow: {lines[0]}", *lines[1:], ""]))
+    assert [path.name for path in tmp_path.iterdir()] == ["s.tar"]
+
+
 def test_one_unreadable_shard_among_others_is_a_finding(tmp_path, capsys):
     pattern = shards.with_txt(tmp_path)
     (tmp_path / "0002.tar").write_bytes(b"<html>404</html>" * 64)

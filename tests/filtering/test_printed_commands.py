@@ -97,7 +97,7 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where True"]),
         ((*CUT,), 2, ["--where True"]),
         ((*CUT, "--where", "blur > 1"), 0, ["wdsflow validate out"]),
-        ((*CUT, *LARGE), 0, ["wdsflow inspect cut --sample 5 --ledger out", "wdsflow validate out"]),
+        ((*CUT, *LARGE), 0, ["wdsflow inspect 'in/{00000..00003}.tar' --sample 5 --ledger out", "wdsflow validate out"]),
         # Little was kept.
         ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --jobs 0 --explain"]),
         ((*CUT, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= "]),
@@ -147,6 +147,66 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
         again = pasted(command)
         assert again.status == 0, (command, again)
         assert "Traceback" not in done.err + again.err
+
+
+def test_the_next_steps_after_shards_that_cannot_be_read_are_told(here):
+    def last_lines(urls: str, *words: object) -> list[str]:
+        done = run("filter", urls, *words, "--jobs", 0)
+        assert done.status == 1
+        return done.out.splitlines()[done.out[: done.out.index("not done: ")].count("\n") + 1 :]
+
+    ledgers = "ledgers: out/.wdsflow/ledger"
+    check = "to check the finished ones: wdsflow validate out"
+    one = "1 shard is not done: fix this, and the same command resumes with it"
+    two = "2 shards are not done: fix this, and the same command resumes with them"
+    why = "duplicate compares the samples of all shards (the others are measured)"
+    undecided = f"nothing was decided: {why}"
+    assert last_lines("hurt/0000{0..2}.tar", "-o", "out", *LARGE) == [ledgers, one, check]
+    assert last_lines("hurt/0000{0..2}.tar", "--dry-run", *LARGE) == [one]
+    shutil.rmtree("out")
+    Path("hurt/00000.tar").write_text("<html>")
+    *told, without = last_lines("hurt/0000{0..3}.tar", "-o", "out", *COPIES)
+    assert told == [undecided, ledgers, two]
+    where = "--where 'min_side >= 100 and not duplicate' --jobs 0 --restart"
+    assert without == f"without: wdsflow filter hurt/00002.tar hurt/00003.tar -o out {where}"
+    assert last_lines("hurt/0000{0..3}.tar", "--dry-run", *COPIES)[-1] == two
+    shutil.rmtree("out")
+    *told, without = last_lines("hurt", "-o", "out", *COPIES)
+    assert told == [undecided, ledgers, two]
+    assert without == f"without: wdsflow filter @out/.wdsflow/readable.txt -o out {where}"
+    readable = sorted(set(Path("hurt").iterdir()) - {Path(f"hurt/0000{n}.tar") for n in (0, 1)})
+    assert Path("out/.wdsflow/readable.txt").read_text().splitlines() == list(map(str, readable))
+    shutil.rmtree("out")
+    for number in (2, 3):
+        write_tar(Path(f"hurt/0000{number}.tar"), [])
+    assert last_lines("hurt/0000{0..3}.tar", "-o", "out", *LARGE) == [ledgers, two]
+
+
+def test_scores_that_some_shards_lack_are_computed_by_the_next_step(here):
+    run("measure", "in/00000.tar", "-o", "first", "--scores", "min_side", "--jobs", 0)
+    done = run("filter", "in/0000{0..1}.tar", "-o", "out", *LARGE, "--ledger", "first", "--jobs", 0)
+    assert done.status == 1
+    assert done.out.splitlines()[-2:] == [
+        (
+            "to compute what it needs: wdsflow measure 'in/0000{0..1}.tar' -o first-2 --scores"
+            " min_side --recipe first/.wdsflow/run.json"
+        ),
+        (
+            "then: wdsflow filter 'in/0000{0..1}.tar' -o out --where 'min_side >= 200' --ledger"
+            " first-2 --jobs 0"
+        ),
+    ]
+
+
+def test_shards_of_which_the_first_is_missing_are_answered_with_the_nearest(here):
+    Path("in/00005.tar").write_text("<html>")
+    done = run("filter", "in/0000{4..5}.tar", "-o", "out", *LARGE, "--jobs", 0)
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        f"wdsflow: nothing could be filtered: {here}/in/00004.tar: no such file",
+        f"{here}/in/00005.tar: not a tar: looks like HTML page",
+        "  wdsflow filter in/00000.tar -o out --where 'min_side >= 200' --jobs 0",
+    ]
 
 
 @pytest.mark.deep

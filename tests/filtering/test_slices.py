@@ -5,6 +5,7 @@ Shows the progress of each, what completes the run, and how all make one output.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -90,17 +91,22 @@ def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, mo
     assert status().merged
 
 
-@pytest.mark.deep
 def test_outputs_that_changed_since_are_not_merged(folder: Path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr("wdsflow.records.output_record.OutputRecord.finish", lambda *_: False)
         for index in range(3):
             assert run(*WORDS, "--shard-index", index) == 0
-    Path("out/00001.tar").write_bytes(b"changed")
     capsys.readouterr()
+    assert run("status", "out") == 1
+    assert capsys.readouterr().out.splitlines()[1:] == ["next: wdsflow merge out"]
+    Path("out/00001.tar").write_bytes(b"changed")
     assert run("merge", "out") == 1
-    told = capsys.readouterr().out
-    assert "00001.tar was changed since it was written" in told
+    shown = capsys.readouterr()
+    told = shown.out
+    assert told.startswith(
+        "out/00001.tar was changed since it was written\nto write them again:\n  w"
+    )
+    assert len(told.splitlines()) == 3
     (words,) = printed_commands(told)
     assert words[-1] == "1"
     assert run(*words) == 0
@@ -119,6 +125,35 @@ def test_a_slice_that_works_is_seen_and_keeps_merge_out(folder: Path):
     first, second = seen[0].slices
     assert (first.phase, second.phase, second.shards, second.done) == ("done", "running", 2, 1)
     assert second.process.startswith(f"process {os.getpid()} on ")
+
+
+def test_the_status_of_a_run_says_why_it_is_not_done_and_what_to_do(folder: Path, capsys):
+    words = ("filter", "in", "-o", "out", "--where", "min_side >= 200", "--jobs", 0)
+    whole = Path("in/00001.tar").read_bytes()
+    Path("in/00001.tar").write_bytes(b"no tar" * 500)
+    assert run(*words) == 1
+    capsys.readouterr()
+    assert run("status", "out") == 1
+    counts, why, *rest = capsys.readouterr().out.splitlines()
+    assert counts == "filter: 4 of 5 shards done; 24 samples, 8 kept"
+    assert re.fullmatch(
+        r"  failed, 4 of 5 shards done \(process \d+ on .*, since .*; not a tar: looks like text,"
+        r" such as 00001\.tar\)",
+        why,
+    )
+    again = "wdsflow filter in -o out --where 'min_side >= 200' --jobs 0"
+    assert rest == ["to complete it:", f"  {again}"]
+    Path("in/00001.tar").write_bytes(whole)
+    assert run(*words) == 0
+    capsys.readouterr()
+    assert run("status", "out") == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["complete"]
+    filter_shards("in", "other", LARGE, replace(HERE, index=0, count=2))
+    assert run("status", "other") == 1
+    assert capsys.readouterr().out.endswith("\nto complete it, run the same again\n")
+    assert run("status", "in") == 2
+    told = "no run of wdsflow has written to in\n  name the folder that a command got with -o"
+    assert capsys.readouterr().err == f"wdsflow: {told}\n"
 
 
 @pytest.mark.deep

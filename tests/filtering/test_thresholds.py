@@ -158,6 +158,7 @@ def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch, wher
     )
     assert not KEEPS.search(shown.out)
     (command,) = shown.commands
+    assert f"  to compute it: {command}\n" in shown.out
     assert pasted(f"{command} --jobs 0").status == 0
     assert KEEPS.search(run("scores", "--ledger", "kept-all", name).out)
 
@@ -218,6 +219,7 @@ def test_texts_of_which_there_are_too_many_are_not_counted(folder, monkeypatch):
             "kept has no min_sid; it has",
             "wdsflow scores --ledger kept min_side",
         ),
+        (("--ledger", "kept", "qq"), "kept has no qq; it has", "wdsflow scores --ledger kept"),
         (("blur", "width"), "without --ledger, name one score", "wdsflow scores blur"),
     ],
 )
@@ -257,6 +259,50 @@ def test_thresholds_keep_the_values_that_are_good(folder, monkeypatch):
         shown = run("scores", "--ledger", "scored", name).out
         assert {found[0] for found in KEEPS.findall(shown)} == {sign}, shown
         assert all(sign in command for _, command in CUTS.findall(shown))
+
+
+def test_ledgers_whose_shards_are_elsewhere_are_said_to_be(folder, monkeypatch, tmp_path):
+    told = "in/0.tar is not here: run these commands in the folder in which the shards were scored"
+    monkeypatch.chdir(tmp_path)
+    shown = run("scores", "--ledger", folder / "scored", "min_side").out
+    assert shown.endswith(f"\n  {told}\n")
+    assert shown.count(" is not here") == 1
+    monkeypatch.chdir(folder)
+    assert told not in run("scores", "--ledger", "scored", "min_side").out
+
+
+def test_samples_without_a_value_because_a_stage_dropped_them_are_counted(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    outcomes = pq.ParquetDataset("staged/.wdsflow/ledger").read()["outcome"].to_pylist()
+    dropped = outcomes.count("dropped")
+    assert dropped
+    shown = run("scores", "--ledger", "staged", "min_side").out
+    assert f"{dropped:,} unreadable or dropped by a stage\n" in shown
+
+
+def test_only_the_most_common_texts_are_listed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = ["zz", "zz", *(f"t{number:02}" for number in range(12))]
+    parts = [(f"{at}.json", json.dumps({"t": text}).encode()) for at, text in enumerate(texts)]
+    write_tar(tmp_path / "in.tar", parts)
+    run("measure", "in.tar", "-o", "scored", "--scores", "json_text('t')", "--jobs", 0)
+    rows = ["  2  zz  (14.3%)", *(f"  1  t{number:02}  (7.1%)" for number in range(9))]
+    shown = run("scores", "--ledger", "scored").out.splitlines()
+    assert shown[3:] == [*rows, "  and 3 other values"]
+    monkeypatch.setattr("wdsflow.filtering.deciding.ledger_scores._MOST_TEXTS", 12)
+    shown = run("scores", "--ledger", "scored").out.splitlines()
+    assert shown[3:] == ["  more than 10,000 different values"]
+
+
+def test_many_values_of_which_nearly_all_are_equal_have_no_bars(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    counts = [*range(10, 17), *[50] * 800, *range(90, 97)]
+    parts = [(f"{at:04d}.txt", b"word " * count) for at, count in enumerate(counts)]
+    write_tar(tmp_path / "in.tar", parts)
+    run("measure", "in.tar", "-o", "scored", "--scores", "caption_words", "--jobs", 0)
+    shown = run("scores", "--ledger", "scored").out
+    assert "min 10  1% 50  5% 50  25% 50  50% 50  75% 50  95% 50  99% 50  max 96\n" in shown
+    assert "#" not in shown
 
 
 def test_the_good_side_of_each_score_is_known():

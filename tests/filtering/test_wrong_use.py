@@ -180,19 +180,19 @@ def test_a_wrong_value_is_reported_with_its_option_before_anything_is_read(here,
     assert not Path("out").exists()
 
 
-@pytest.mark.sample(2)
+OTHERS = ("--where", "caption_words > 1 and not duplicate", "--caption", "auto")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none.tar", "no such file"),
+        ("none.tar", "/none.tar\n  the server has no such file: check the address\n"),
         ("secret.tar", "status 403"),
         ("closed", "Cannot connect"),
         ("page.tar", "not a tar"),
     ],
 )
-@pytest.mark.parametrize(
-    "where", [LARGE, ("--where", "caption_words > 1 and not duplicate", "--caption", "auto")]
-)
+@pytest.mark.parametrize("where", [LARGE, pytest.param(OTHERS, marks=pytest.mark.deep)])
 def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, message, where):
     pytest.importorskip("aiohttp")
     with http_server({"page.tar": b"<html>sign in</html>"}) as (url, _):
@@ -311,6 +311,67 @@ def test_a_disk_that_is_full_or_may_not_be_written_to_is_named_with_the_path(her
     for text in (full, locked):
         (command,) = Done(2, "", text).commands
         assert pasted(command).status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (
+            (*FILTER, *LARGE, "--shard-count", 2, "--export", "kept.txt"),
+            [
+                (
+                    "a slice cannot list what all slices keep: leave out --export, and give it to"
+                    " wdsflow merge when all slices are done"
+                )
+            ],
+        ),
+        (
+            (*SCORE, "--scores", "min_side", "--export", "kept.txt"),
+            [
+                (
+                    "kept.txt lists kept samples: wdsflow measure writes hashes.npz,"
+                    " embeddings.npz or image_embeddings.npy"
+                )
+            ],
+        ),
+        (
+            (*FILTER, *LARGE, "--quarantine", "changed"),
+            [
+                "changed/00000.tar exists already, and no run wrote it: choose another folder",
+                "  wdsflow filter in -o out --where 'min_side >= 200' --quarantine out-quarantine",
+            ],
+        ),
+        (
+            (*CUT[:4], "--where", "min_side > 0 and nosuch > 1", "--ledger", "in-scores"),
+            [
+                "where, column 18: no score is called 'nosuch'",
+                "    min_side > 0 and nosuch > 1",
+                "                     ^^^^^^",
+                "  all scores: wdsflow scores",
+            ],
+        ),
+        (
+            (
+                *("filter", "bad/page.tar::bad/nothing.tar::bad/fifo.tar", "-o", "out"),
+                *(*LARGE, "--jobs", 0),
+            ),
+            [
+                "nothing could be filtered: {here}/bad/page.tar: not a tar: looks like HTML page",
+                "{here}/bad/nothing.tar: empty file",
+                "{here}/bad/fifo.tar: is not a regular file",
+                "  it is not a shard: download or write it again",
+            ],
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_these_words(here, words, lines):
+    done = run(*words)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        f"wdsflow: {lines[0]}".format(here=here),
+        *(line.format(here=here) for line in lines[1:]),
+    ]
+    assert not Path("out").exists()
 
 
 BESIDE_UTF8 = os.fsdecode(b"caf\xe9")

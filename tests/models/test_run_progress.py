@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,7 @@ def typed(name: str, *words: str) -> Typed:
     """Return a typed command that is not run."""
     found: list[Typed] = []
     command = command_of(name, cli.filter, lambda typed, _: found.append(typed))
-    command.main(list(words), standalone_mode=False)
+    command.main(list(words), prog_name=name, standalone_mode=False)
     return found[0]
 
 
@@ -182,6 +183,31 @@ def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_
     assert said(900) == []
     assert said(3600) == ["about 60 min", "to try one shard"]
     assert said(9000) == []
+
+
+def test_a_very_long_run_is_announced_with_a_way_to_do_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = Shard.url("https://user:word@host/0.tar")
+    keeps = "  Ctrl-C keeps finished shards, and the same command resumes"
+    single = "  only whole shards are kept when it is interrupted, and this is a single one"
+
+    def advice(*words: str, **facts: Any) -> list[str]:
+        forecast = RunForecast(typed("filter", "in", "--where", "width > 1", *words))
+        so_far = replace(SO_FAR, measured=3600 * SO_FAR.share, samples=200, **facts)
+        first, *advised = forecast.lines(so_far)
+        assert first.startswith("about 60 min for ")
+        return advised
+
+    trial = "wdsflow filter 0.tar -o trial --where 'width > 1'"
+    assert advice("-o", "out") == [keeps, f"  to try one shard: {trial}"]
+    assert advice("-o", "out", shards=1) == [
+        single,
+        "  to make smaller ones first: wdsflow reshard 0.tar -o smaller --shards 16",
+    ]
+    assert advice("-o", "out", first=secret) == [keeps]
+    assert advice("-o", "out", first=secret, shards=1) == [single]
 
 
 def test_shards_of_which_only_the_end_is_seen_count_from_the_begin(tmp_path: Path) -> None:

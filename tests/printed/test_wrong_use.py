@@ -41,6 +41,26 @@ def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(
     assert paste(again, place).status == 0
 
 
+def test_one_of_several_patterns_without_shards_is_answered_with_its_nearest(place: Path):
+    done = run(["validate", "shards/0.tar", "shardz/*.tar"], place)
+    assert (done.status, done.out) == (2, "")
+    assert done.errors.splitlines() == [
+        "wdsflow: no shards match 'shardz/*.tar'",
+        "  no such folder: shardz",
+        "  did you mean shards/*.tar?",
+    ]
+
+
+def test_keys_that_would_be_repeated_are_refused_with_the_command_that_renames_them(place: Path):
+    words = ["reshard", "shards/0.tar", "shards/0.tar", "-o", "out", "--repeated-keys", "refuse"]
+    done = run([*words, "--shards", "1"], place)
+    assert (done.status, done.out) == (2, "")
+    told = "2 samples would share a shard with another sample of the same key, in 1 shard"
+    again = "wdsflow reshard shards/0.tar shards/0.tar -o out --shards 1"
+    assert done.errors == f"wdsflow: {told}\n  give them other keys: {again}\n"
+    assert not (place / "out").exists()
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("wrong", "meant"),

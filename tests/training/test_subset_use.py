@@ -163,9 +163,40 @@ def test_ledgers_of_samples_that_stages_changed_are_refused_with_the_cut_that_wr
 
 
 def test_a_wrong_predicate_is_shown_with_its_place(here):
-    done = run("train", "--ledger", "scored", "--where", "widht > 5", *openclip())
-    assert done.status == 2
-    assert "did you mean width?" in done.err
+    for words in (("--ledger", "scored"), ()):
+        if not words:
+            shutil.rmtree("scored")
+        done = run("train", *words, "--where", "widht > 5", *openclip())
+        assert (done.status, done.out) == (2, "")
+        assert done.err.splitlines() == [
+            "wdsflow: where, column 1: no score is called 'widht'",
+            "    widht > 5",
+            "    ^^^^^",
+            "  did you mean width?",
+        ]
+
+
+def test_ledgers_elsewhere_are_named_where_none_are_given_or_not_there(here):
+    where = ("--where", "width > 50")
+    rest = "--where 'width > 50' -- --train-data 'in/{0000..0004}.tar' --workers 1 --batch-size 8"
+    done = run("train", *where, *openclip())
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "wdsflow: --where needs --ledger: the folder with the scores",
+        f"  with the ledgers in {here}/scored: wdsflow train --ledger {here}/scored {rest}",
+    ]
+    done = run("train", "--ledger", "score", *where, *openclip())
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "wdsflow: score has no ledgers: give the folder that filter or measure wrote",
+        f"  with the ledgers in scored: wdsflow train --ledger scored {rest}",
+    ]
+    shutil.rmtree("scored")
+    done = run("train", *where, *openclip())
+    assert done.err.splitlines()[1:] == [
+        "  to compute them: wdsflow measure 'in/{0000..0004}.tar' -o scored --scores width",
+        f"  then: wdsflow train --ledger scored {rest}",
+    ]
 
 
 @pytest.mark.deep

@@ -13,7 +13,7 @@ from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.output_files import check_output, full_disk, refuse_write
 from wdsflow.cli.shared.printing import console
 from wdsflow.cli.shared.progress_bars import progress
-from wdsflow.cli.shared.refuse import WRONG_USE, refuse
+from wdsflow.cli.shared.refuse import WRONG_USE, refuse, refuse_in_lines
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.shards.atomic import create_temporary, discard_temporary, os_errors_named
 from wdsflow.text.options import CHECKS, option
@@ -336,7 +336,7 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
     try:
         measure, new_ledger = measure_command(urls, "scored", where or "")
     except ValueError as error:
-        refuse(str(error))
+        refuse_in_lines(str(error))
     refuse(problem, f"to compute them: {measure}", f"then: {typed.command_with(ledger=new_ledger)}")
 
 
@@ -361,4 +361,4 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
             )
         refuse(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
     except ValueError as error:
-        refuse(str(error))
+        refuse_in_lines(str(error))

@@ -184,13 +184,15 @@ def _check_files(typed: Typed, files: OutputFiles) -> None:
         check_output(path, name, typed)
         if path is None or is_device(path):
             continue
+        is_taken = path.absolute() in seen
+        other = path.with_stem(f"{path.stem}-2") if is_taken else path
         elsewhere = (
-            f"elsewhere: {typed.command_with(**{name: unused_path(path.with_suffix('.json'))})}"
+            f"elsewhere: {typed.command_with(**{name: unused_path(other.with_suffix('.json'))})}"
         )
         # A shell expands `--output *.tar` to a shard as the file, and more urls.
         if path.is_file() and path.name.lower().endswith(SUFFIXES):
             refuse(f"{path} has the name of a shard: it is not replaced", elsewhere)
-        if path.absolute() in seen:
+        if is_taken:
             refuse(f"two options name {path}", elsewhere)
         seen.add(path.absolute())
 

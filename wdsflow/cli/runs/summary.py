@@ -65,7 +65,6 @@ def _refuse_unread(report: "RunReport", typed: Typed) -> NoReturn:
 def _advice_on_first_failure(report: "RunReport", typed: Typed) -> Iterator[str]:
     first = report.failures[0]
     path = Shard.from_text(first.url).path
-    is_unallowed_pipe = first.url.startswith("pipe:") and "allow_pipe" not in typed.given
     if first.kind == "ledger":
         yield from measure_again(typed, first.missing)
     elif first.kind == "missing" and path is not None:
@@ -76,8 +75,6 @@ def _advice_on_first_failure(report: "RunReport", typed: Typed) -> Iterator[str]
         yield "the server has no such file: check the address"
     elif first.kind == "denied" and path is not None:
         yield f"chmod u+r {quote_path(path)}"
-    elif first.kind == "refused" and is_unallowed_pipe:
-        yield typed.command_with(allow_pipe=True)
     elif first.kind == "io" and path is not None and UNPACK not in first.reason:
         yield "it is not a shard: download or write it again"
     elif first.kind == "io" and path is None:

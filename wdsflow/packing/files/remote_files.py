@@ -74,7 +74,7 @@ class RemoteFiles:
             paths: list[str] = with_retries(lambda: system.find(path), self.root)
             if not paths:
                 # Some stores find nothing where there is no folder, and even no server.
-                trying(lambda: system.ls(path), self.root)
+                with_retries(lambda: system.ls(path), self.root)
         except SourceError as error:
             raise SourceError(error.kind, f"{self.root} cannot be listed: {error}") from None
         return (name[len(path.rstrip("/")) + 1 :] for name in paths)
