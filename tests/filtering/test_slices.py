@@ -75,7 +75,6 @@ def test_the_printed_commands_complete_the_output_of_one_run(folder: Path, capsy
     assert not list(Path("out").rglob("state-*"))
 
 
-@pytest.mark.deep
 def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, monkeypatch):
     filter_shards("in", "one", LARGE, HERE)
     with monkeypatch.context() as patch:
@@ -90,7 +89,6 @@ def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, mo
     assert status().merged
 
 
-@pytest.mark.deep
 def test_outputs_that_changed_since_are_not_merged(folder: Path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr("wdsflow.records.output_record.OutputRecord.finish", lambda *_: False)
@@ -121,7 +119,6 @@ def test_a_slice_that_works_is_seen_and_keeps_merge_out(folder: Path):
     assert second.process.startswith(f"process {os.getpid()} on ")
 
 
-@pytest.mark.deep
 def test_a_slice_with_a_shard_that_cannot_be_read_has_failed_for_that_reason(folder: Path):
     whole = Path("in/00001.tar").read_bytes()
     Path("in/00001.tar").write_bytes(b"no tar" * 500)

@@ -130,7 +130,8 @@ def check_join(
                     *(f"  {line}" for line in lines),
                 ]
             ),
-            other_column=next(iter(result.others)),
+            # On the hash of an image, only wdsflow graft joins.
+            other_column=next((name for name in result.others if name != CHECKED_IMAGE), ""),
         )
     return "; ".join(result.lines())
 
