@@ -27,11 +27,15 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow import JoinOptions, Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.cli.main import main
+from wdsflow.filtering.export.export import export
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.models_at import _models_at
+from wdsflow.records.run_folder import Layout, records_in_order
 from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
 from wdsflow.stages.scores.model.pictures.prepare import Prepare
+from wdsflow.stages.scores.reference_lists import read_list
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(jobs=0, device="cpu")
@@ -660,6 +664,63 @@ def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored
         f"{len(keys)} samples listed in {tmp_path / 'my_image_embeddings.npy'}"
         in capsys.readouterr().out
     )
+
+
+def test_embeddings_of_all_images_are_exported_as_a_list_for_near(scored, tmp_path):
+    layout = Layout(scored)
+    records = records_in_order(layout)
+    column = named(scored, "image_embedding")
+    count = export(layout, records, tmp_path / "my_embeddings.npz")
+    found = read_list("embedding_distance", str(tmp_path / "my_embeddings.npz"))
+    vectors = [
+        row[column]
+        for shard in range(2)
+        for row in table(scored, shard).to_pylist()
+        if row[column] is not None
+    ]
+    assert (found.kind, count) == ("embeddings", len(vectors))
+    lengths = np.linalg.norm(np.array(vectors, np.float32), axis=1, keepdims=True)
+    np.testing.assert_allclose(found.values, np.array(vectors, np.float32) / lengths, rtol=1e-6)
+    entry = next(
+        entry
+        for entry in read_metadata(layout.ledger(records[0].name))["embeddings"]
+        if entry["column"] == column
+    )
+    assert (found.about["model"], found.about["settings"]) == (entry["model"], entry["settings"])
+
+
+def test_lists_of_embeddings_that_cannot_be_are_refused(clip, tmp_path):
+    members = [("a\nb.jpg", picture(40, 50)), ("a\nb.txt", b"a red cat")]
+    write_tar(tmp_path / "0.tar", members)
+    write_tar(tmp_path / "none.tar", [("a.jpg", b"no image"), ("a.txt", b"a red cat")])
+    recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
+    for name, kind, message in (
+        (
+            "0.tar",
+            "image_embeddings.npy",
+            "keys with line breaks cannot be listed in the .txt next to {path}",
+        ),
+        (
+            "none.tar",
+            "embeddings.npz",
+            "no kept sample has an image that can be read: the list would be empty",
+        ),
+    ):
+        out = tmp_path / name.partition(".")[0]
+        measure_shards(str(tmp_path / name), out, recipe, HERE)
+        layout = Layout(out)
+        path = tmp_path / kind
+        with pytest.raises(ValueError) as refused:
+            export(layout, records_in_order(layout), path)
+        assert str(refused.value) == message.format(path=path)
+    measure_shards(str(tmp_path / "0.tar"), tmp_path / "plain", Recipe(scores=("width",)), HERE)
+    layout = Layout(tmp_path / "plain")
+    with pytest.raises(LedgerError) as lacking:
+        export(layout, records_in_order(layout), tmp_path / "caption_embeddings.npy")
+    assert str(lacking.value) == (
+        f"the ledgers in {tmp_path}/plain have no embeddings of captions: filter with --embeddings"
+    )
+    assert not list(tmp_path.glob("*.np*"))
 
 
 @pytest.mark.deep

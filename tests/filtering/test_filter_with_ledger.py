@@ -242,6 +242,9 @@ def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
         assert "json_text('license')" in done.err or [
             command.split()[1] for command in done.commands
         ] == ["inspect"]
+        if "license" in where:
+            message = "  6 of 6 checked samples have a text 'license': json_text('license')"
+            assert message in done.err.splitlines()
         if "nothing" in where:
             assert (
                 "samples have json_text('license'), json_number('similarity'), json_number('meta.score')"

@@ -496,6 +496,65 @@ def test_a_joined_run_that_is_killed_ends_with_the_same_files(tmp_path):
     )
 
 
+def write_named(images: tuple[int, ...] = (0, 1, 2, 3)) -> None:
+    """Write four samples with the url of their image, which is that of its number."""
+    members = []
+    for number, image in enumerate(images):
+        members += [
+            (f"{number}.jpg", picture(40, 40, image)),
+            (f"{number}.txt", b"old words"),
+            (f"{number}.json", b'{"url": "u%d"}' % image),
+        ]
+    Path("0.tar").write_bytes(tar_bytes(members))
+
+
+def test_keys_of_other_samples_are_refused_with_the_join_on_their_urls():
+    write_named()
+    rows = "".join(f"{number},u{(number + 1) % 4},new {number}\n" for number in range(4))
+    Path("t.csv").write_text(f"key,url,caption\n{rows}")
+    words = ("filter", "0.tar", "-o", "out", "--where", "caption_words == 2", "--jobs", 0)
+    done = run(*words, "--join", "t.csv", "--join-set", "txt=caption")
+    assert (done.status, done.out, Path("out").exists()) == (2, "", False)
+    assert done.err.splitlines()[:2] == [
+        "wdsflow: the keys are not those of the table; img2dataset gives samples new numbers in each download",
+        "  4 samples have another url than the row, such as 0: the table has u1, the sample u0",
+    ]
+    (command,) = done.commands
+    assert "--join-on json:url" in command
+    assert pasted(command).status == 0
+    with tarfile.open("out/0.tar") as tar:
+        assert tar.extractfile("0.txt").read() == b"new 3"
+
+
+def test_a_column_without_values_to_join_on_is_named():
+    write_named()
+    Path("t.csv").write_text("key,caption\n,a\n,b\n")
+    join = ("--join", "t.csv", "--join-set", "txt=caption", "--jobs", 0)
+    done = run("filter", "0.tar", "-o", "out", "--where", "caption_words > 0", *join)
+    assert done.status == 2
+    assert done.err.splitlines()[:3] == [
+        "wdsflow: none of 4 samples has a row in t.csv",
+        "  the samples have 0, 1, 2",
+        "  column key has no values",
+    ]
+
+
+def test_scores_of_other_images_are_refused_where_the_ledger_has_hashes():
+    write_named()
+    scores = ("--scores", "caption_length", "--hash-images", "--jobs", 0)
+    assert run("measure", "0.tar", "-o", "scored", *scores).status == 0
+    write_named((0, 3, 2, 3))
+    words = ("filter", "0.tar", "-o", "out", "--where", "json_number('n') > 0", "--jobs", 0)
+    join = ("--join", "scored", "--join-set", "json:n=caption_length")
+    done = run(*words, *join)
+    assert (done.status, done.out, Path("out").exists()) == (2, "", False)
+    assert "1 sample has another image_xxh3 than the row, such as 1: " in done.err
+    # No option of a filter joins on the hash of an image.
+    assert done.commands == []
+    write_named()
+    assert "4  kept" in run(*words, *join).out
+
+
 def test_the_commands_join_a_table_and_refuse_wrong_joins():
     shards = write_shards(Path("in"), 2, 6)
     table = captions_of(2, 6)

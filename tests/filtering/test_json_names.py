@@ -7,7 +7,10 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.shards.archives import write_tar
+from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.inputs import check_inputs
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.stages.scores import all_scores
 
 
 def write(folder: Path, rare: int) -> None:
@@ -31,6 +34,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def filtered(where: str) -> tuple[str, ...]:
     return ("filter", "{0..2}.tar", "-o", "out", "--jobs", "0", "--where", where)
+
+
+@pytest.mark.parametrize("name", ["json_number", "json_text"])
+@pytest.mark.parametrize("settings", ["' '", "'a', field=' '"])
+def test_an_empty_name_is_refused_with_one_that_is_not(name: str, settings: str):
+    message = rf"{name}: name a value of the json, as in {name}\('similarity'\)"
+    with pytest.raises(ExpressionError, match=message):
+        parse(f"{name}({settings}) is None", all_scores())
 
 
 def test_a_name_that_is_only_far_behind_is_refused_with_the_command_that_filters_by_it(here: Path):

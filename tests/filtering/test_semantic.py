@@ -297,37 +297,31 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
 def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     source = write(tmp_path / "in", [encoded(photo(), "JPEG")])
     (tmp_path / "bad.npz").write_bytes(b"no list")
-    bad = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "bad.npz")
-    assert bad.status == 2
-    assert "--scores phash --export hashes.npz" in bad.err
-    missing = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "none.npz")
-    assert missing.status == 2
-    lacking = run(
-        "measure",
-        source,
-        "-o",
-        tmp_path / "scores",
-        "--scores",
-        "blur",
-        "--export",
-        tmp_path / "hashes.npz",
-    )
-    assert lacking.status == 2
-    ledger = tmp_path / "scores/.wdsflow/ledger/0.parquet"
-    message = f"{ledger} has no phash for a list of hashes: add phash to --scores"
-    assert message in lacking.err
-    keys_only = run(
-        "measure",
-        source,
-        "-o",
-        tmp_path / "scores",
-        "--scores",
-        "phash",
-        "--export",
-        tmp_path / "keys.txt",
-    )
-    assert keys_only.status == 2
-    assert "measure writes hashes.npz" in keys_only.err
+    write_tar(tmp_path / "none.tar", [("a.jpg", b"no image"), ("a.txt", b"words")])
+    scores, hashes = tmp_path / "scores", tmp_path / "hashes.npz"
+    ledger = scores / ".wdsflow/ledger/0.parquet"
+    filtering = ("filter", source, "-o", tmp_path / "out", "--near")
+    measuring = ("measure", source, "-o", scores, "--scores")
+    empty = ("measure", tmp_path / "none.tar", "-o", tmp_path / "empty", "--scores")
+    for words, message in (
+        ((*filtering, tmp_path / "bad.npz"), "--scores phash --export hashes.npz"),
+        ((*filtering, tmp_path / "none.npz"), "none.npz"),
+        (
+            (*measuring, "blur", "--export", hashes),
+            f"{ledger} has no phash for a list of hashes: add phash to --scores",
+        ),
+        (
+            (*empty, "phash", "--export", hashes),
+            "no kept sample has an image that can be read: the list would be empty",
+        ),
+        (
+            (*measuring, "phash", "--export", tmp_path / "keys.txt"),
+            "measure writes hashes.npz",
+        ),
+    ):
+        done = run(*words, "--jobs", 0)
+        assert (done.status, message in done.err) == (2, True), done
+    assert not hashes.exists()
 
 
 def test_odd_sizes_are_those_of_cleanvision(tmp_path):

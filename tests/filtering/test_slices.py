@@ -76,7 +76,6 @@ def test_the_printed_commands_complete_the_output_of_one_run(folder: Path, capsy
     assert not list(Path("out").rglob("state-*"))
 
 
-@pytest.mark.deep
 def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, monkeypatch):
     filter_shards("in", "one", LARGE, HERE)
     with monkeypatch.context() as patch:
@@ -156,7 +155,6 @@ def test_the_status_of_a_run_says_why_it_is_not_done_and_what_to_do(folder: Path
     assert capsys.readouterr().err == f"wdsflow: {told}\n"
 
 
-@pytest.mark.deep
 def test_a_slice_with_a_shard_that_cannot_be_read_has_failed_for_that_reason(folder: Path):
     whole = Path("in/00001.tar").read_bytes()
     Path("in/00001.tar").write_bytes(b"no tar" * 500)

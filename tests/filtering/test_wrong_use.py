@@ -116,7 +116,6 @@ CUT = ("filter", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, "--where", "near_duplicate(distance=99)"), "must be from 0 to 10"),
         ((*FILTER, "--where", "near_duplicate(among='mine')"), "is not one of 'all', 'kept'"),
         ((*FILTER, "--where", "blur(sise=3) > 1"), "blur has no setting 'sise'"),
-        ((*FILTER, "--where", "json_number(' ') > 3"), "json_number: name a value of the json, as in json_number('similarity')"),
         ((*FILTER, *LARGE, "--caption", "jsn:"), "'jsn:' is not of the form json:FIELD"),
         ((*FILTER, *LARGE, "--caption", "json:title"), "no sample has a caption in json:title"),
         ((*FILTER, *LARGE, "--image", ""), "'' names no field"),

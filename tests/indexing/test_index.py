@@ -287,6 +287,27 @@ def test_what_a_reader_cannot_read_is_not_written(tmp_path: Path) -> None:
     assert read(tmp_path, "sizes.json") == {"empty.tar": 0, "packed.tar.gz": 1, "twice.tar": 2}
 
 
+def test_shards_that_cannot_be_read_are_named_and_more_than_twenty_counted(pair: Path) -> None:
+    for number in range(2, 24):
+        (pair / f"{number:04d}.tar").symlink_to("gone")
+    report = index_shards(str(pair))
+    assert (report.samples, report.ok) == (16, False)
+    lines = [line for line in str(report).splitlines() if line.startswith("not indexed: ")]
+    assert lines[19:] == [f"not indexed: {pair}/0021.tar: no such file", "not indexed: 2 more"]
+    assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
+
+
+def test_a_database_of_others_is_kept(pair: Path) -> None:
+    (pair / ".nv-meta").mkdir()
+    database = pair / ".nv-meta/index.sqlite"
+    database.write_bytes(b"of somebody else")
+    report = index_shards(str(pair), ["energon"])
+    assert (report.ok, report.kept) == (False, [str(database)])
+    assert database.read_bytes() == b"of somebody else"
+    assert index_shards(str(pair), ["energon"], restart=True).ok
+    assert database.read_bytes().startswith(b"SQLite format 3")
+
+
 def test_training_does_without_the_database(pair: Path) -> None:
     index_shards(str(pair), ["energon"])
     with_database = files(pair)
@@ -343,6 +364,7 @@ def test_settings_of_the_user_stay(pair: Path) -> None:
     report = index_shards(str(pair), ["energon"])
     assert report.ok
     assert [Path(path).name for path in report.settings] == ["split.yaml"]
+    assert f"kept: {pair}/.nv-meta/split.yaml: your own settings" in str(report).splitlines()
     assert (pair / ".nv-meta/split.yaml").read_text() == "split_parts: {train: [0000.tar]}\n"
     assert "CaptioningSample" in (pair / ".nv-meta/dataset.yaml").read_text()
 

@@ -95,6 +95,14 @@ def test_an_empty_dataset_is_mapped_as_by_map(tmp_path):
     assert_same(mine, empty.map(lambda batch: 1 / 0, batched=True, remove_columns="b"))
 
 
+def test_a_folder_that_holds_something_is_refused_and_stays_as_it_is(tmp_path):
+    (tmp_path / "note").write_text("mine")
+    dataset = datasets.Dataset.from_dict({"id": list(range(5))})
+    with pytest.raises(ValueError, match=r" is not empty$"):
+        wdsflow.bounded_map(dataset, lambda batch: batch, MEMORY, 1, folder=tmp_path)
+    assert (tmp_path / "note").read_text() == "mine"
+
+
 def test_a_column_to_remove_that_is_not_there_is_no_rows_fault():
     dataset = datasets.Dataset.from_dict({"id": list(range(5))})
     with pytest.raises(ValueError, match=r"no columns \['x'\] to remove"):

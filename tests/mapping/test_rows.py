@@ -227,6 +227,11 @@ def test_what_cannot_work_is_said_before_the_first_row():
         wdsflow.bounded_map([1], list, MEMORY, batch_size=None)
     with pytest.raises(ValueError, match="iterable of rows"):
         wdsflow.bounded_map("text", list, MEMORY)
+    with pytest.raises(ValueError, match=r"iterable of rows, .*; map each split by itself$"):
+        wdsflow.bounded_map({"train": [1]}, list, MEMORY)
+    for more in ({"features": {}}, {"folder": "results"}):
+        with pytest.raises(ValueError, match=r"^features and folder are for a datasets\.Dataset: "):
+            wdsflow.bounded_map([1], list, MEMORY, **more)
     with pytest.raises(MappingError, match="too little memory"):
         list(wdsflow.bounded_map([1], list, "20MiB"))
 

@@ -132,6 +132,29 @@ def test_a_run_that_still_reads_its_inputs_is_known_and_its_command_if_it_is_dea
     assert (found["complete"], found["shards"], found["done"], found["samples"]) == (True, 1, 1, 3)
 
 
+def test_a_run_in_a_store_that_still_reads_its_inputs_is_dead_without_its_lock(
+    memory, shards, monkeypatch
+):
+    table = write_lines(Path("t.jsonl"), usual_rows(write_images(Path(), 1)))
+    read = PackPlanner.read
+    stored: list[dict[str, Any]] = []
+
+    def watched(self: PackPlanner) -> None:
+        stored.append(dict(memory.store))
+        read(self)
+
+    monkeypatch.setattr(PackPlanner, "read", watched)
+    pack_shards(table, STORE)
+    memory.store.clear()
+    memory.store.update(stored[0])
+    lock = json.loads(memory.cat_file(LOCK))
+    assert phase(STORE) == ("running", 0, 0)
+    memory.pipe_file(LOCK, json.dumps({**lock, "process": f"{lock['process']}1"}).encode())
+    assert phase(STORE) == ("dead", 0, 0)
+    memory.rm_file(LOCK)
+    assert phase(STORE) == ("dead", 0, 0)
+
+
 def test_a_folder_without_a_run_and_one_with_a_damaged_record_are_refused(shards):
     with pytest.raises(NoRun) as missing:
         statuses("in")

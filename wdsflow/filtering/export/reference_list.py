@@ -13,9 +13,9 @@ from .embedding_matrix import embedding_column, kept_vectors
 
 
 def write_reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    """Write a list of images for ``phash_distance`` or ``embedding_distance``.
+    """Write a list of images for ``phash_distance`` or ``embedding_distance``; return its length.
 
-    Returns its length.
+    Raises ValueError if it would be empty: no filter takes such a list.
     """
     if path.name.endswith("embeddings.npz"):
         return _write_vectors(layout, records, path)
@@ -28,6 +28,7 @@ def _write_hashes(layout: Layout, records: Sequence[ShardRecord], path: Path) ->
     hashes: list[int] = []
     for record in records:
         hashes += [int(text, 16) for text in _hashes(layout.ledger(record.name))]
+    _refuse_empty(hashes)
     distinct = np.array(sorted(set(hashes)), np.uint64)
     write_file(path, bytes_of_list("phash", distinct, {}))
     return len(hashes)
@@ -38,12 +39,18 @@ def _write_vectors(layout: Layout, records: Sequence[ShardRecord], path: Path) -
 
     column, _ = embedding_column(layout, records, "image")
     parts = [values for _, values in kept_vectors(layout, records, column)]
+    _refuse_empty(parts)
     # All ledgers have this column, so that the first one describes it.
     entries = read_metadata(layout.ledger(records[0].name)).get("embeddings", [])
     entry = next(entry for entry in entries if entry["column"] == column)
     metadata = {"model": entry["model"], "settings": entry["settings"]}
     write_file(path, bytes_of_list("embeddings", np.concatenate(parts), metadata))
     return sum(map(len, parts))
+
+
+def _refuse_empty(values: Sequence[object]) -> None:
+    if not values:
+        raise ValueError("no kept sample has an image that can be read: the list would be empty")
 
 
 def _hashes(ledger: Path) -> Iterator[str]:
