@@ -172,3 +172,27 @@ def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Pa
     assert b"Train Epoch: 0" in written["out.log"]
     assert {name for name, content in written.items() if SECRET.encode() in content} == set()
     assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "https://host/go?to=https%3A%2F%2Fs3%2Fa.tar%3Fsig%3Dabcdefgh%26n%3D1",
+            "sig%3D***%26n%3D1",
+        ),
+        ("https://host/go?to=https%3A%2F%2Fs3%3Fn%3D1%26TOKEN%3Dabcdefgh", "%26TOKEN%3D***"),
+        ("https://host/go?to=https%3A%2F%2Fs3%2Fget%3Fkey%3Da.tar", "%3Fkey%3Da.tar"),
+    ],
+)
+def test_secrets_of_a_url_within_another_are_hidden(text, shown, monkeypatch):
+    monkeypatch.setattr(secrets, "_known", set())
+    assert secrets.redact(text).endswith(shown)
+    assert secrets.knows_secrets() is ("***" in shown)
+
+
+def test_a_secret_that_was_hidden_once_is_hidden_wherever_it_occurs(monkeypatch):
+    monkeypatch.setattr(secrets, "_known", set())
+    assert secrets.redact_known("no p%40ssword here") == "no p%40ssword here"
+    assert secrets.redact("https://me:p%40ssword@host/a.tar") == "https://***@host/a.tar"
+    assert secrets.redact_known("no p%40ssword, p@ssword here") == "no ***, *** here"

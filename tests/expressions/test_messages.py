@@ -98,6 +98,10 @@ ERRORS = [
     ("(yield) == 3", 2, "yield is not supported"),
     ("width(1)(2) > 3", 1, "all scores: wdsflow scores"),
     ("caption == 'it''s'", 12, "write \\' for a quote"),
+    ("caption == 'it' 's' and and", 17, "write \\' for a quote"),
+    ("caption == 'it' 3", 17, "found `3`, expected `and`, `or` or the end"),
+    ("None and width > 3", 1, "None is no value\n"),
+    ("like(caption, 'cat')", 1, "write contains(caption, 'cat'), startswith(...), or matches("),
     ("language in ('en')", 14, "write ('en',)"),
     ("matches(caption, '\\bcat\\b')", 18, "write r'\\bcat\\b'"),
     # Numbers and texts.

@@ -1,5 +1,6 @@
 """Terms that can never hold, or always do, by the ranges that scores declare."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ NEVER = {
     "not (entropy > 8 or brightness <= 1)": "entropy > 8 never holds",
     "all(entropy > 9 or not brightness <= 1)": "entropy > 9 never holds",
     "(brightness if width > 3 else contrast) > 1": "never holds",
+    "(brightness if language == 'en' else contrast) > 1": (
+        "never holds: brightness is from 0 to 1, contrast is from 0 to 0.5\n"
+    ),
+    "(2 if language == 'en' else 3) > 4": '(2 if language == "en" else 3) > 4 never holds\n',
 }
 ALWAYS = ["width >= 1", "clip_similarity <= 1 or width > 5", "brightness != 2", "not entropy > 8"]
 EITHER = [
@@ -71,6 +76,19 @@ def test_a_term_that_every_value_satisfies_is_reported(text: str) -> None:
 @pytest.mark.parametrize("text", EITHER)
 def test_a_term_that_some_values_satisfy_says_nothing(text: str) -> None:
     assert told(text) == []
+
+
+def test_a_score_may_have_only_a_largest_number() -> None:
+    @dataclass(frozen=True)
+    class Depth:
+        kind = "number"
+        tier = "header"
+        high = 0.0
+
+    with pytest.raises(ExpressionError) as refused:
+        check_ranges(parse("depth > 1", {**all_scores(), "depth": Depth}))
+    first = "where, column 1: depth > 1 never holds: depth is at most 0"
+    assert str(refused.value).splitlines()[0] == first
 
 
 def test_a_percentage_is_answered_with_the_share() -> None:

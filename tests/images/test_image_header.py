@@ -13,6 +13,8 @@ from PIL import Image
 from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import UNREADABLE, read_header
+from wdsflow.images.orientation import exif_orientation
+from wdsflow.images.webp import webp_metadata
 
 
 def read(data):
@@ -354,6 +356,59 @@ def test_a_bmp_with_masks_has_the_mode_that_pillow_gives_it(bits, masks, size):
     header = read_header(data)
     assert header[1:4] == sides_and_mode
     assert header.alpha is (header.mode == "RGBA")
+
+
+def test_a_compressed_bmp_may_have_any_length():
+    pixels = bytes((4, 7, 0, 1))
+    info = struct.pack("<IiiHHIIiiII", 40, 4, 1, 1, 8, 1, len(pixels), 0, 0, 256, 0)
+    start = 14 + len(info) + 1024
+    data = struct.pack("<2sIII", b"BM", start + len(pixels), 0, start) + info + bytes(1024) + pixels
+    assert not differs(data)
+    assert read_header(data).length == 0
+    plain = encoded(noise(4, 1, "P"), "BMP")
+    assert read_header(plain).length == len(plain)
+
+
+def test_a_png_may_have_other_chunks_before_its_header():
+    data = encoded(photo(), "PNG")
+    gamma = b"gAMA" + (45455).to_bytes(4, "big")
+    chunk = (4).to_bytes(4, "big") + gamma + zlib.crc32(gamma).to_bytes(4, "big")
+    for count in (1, 3):
+        early = data[:8] + count * chunk + data[8:]
+        assert not differs(early)
+        assert read_header(early)[:4] == ("png", 96, 72, "RGB")
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_an_orientation_may_be_an_integer_of_any_width(order):
+    marks = {"little": b"II*\0", "big": b"MM\0*"}
+
+    def block(kind, value):
+        numbers = ((8, 4), (1, 2), (274, 2), (kind, 2), (1, 4))
+        entry = b"".join(number.to_bytes(size, order) for number, size in numbers)
+        return marks[order] + entry + value + bytes(4)
+
+    for kind, size in ((1, 1), (3, 2), (4, 4)):
+        assert exif_orientation(block(kind, (6).to_bytes(size, order).ljust(4, b"\0"))) == 6
+    assert exif_orientation(block(2, b"6\0\0\0")) is None
+    jpeg = encoded(photo(), "JPEG", exif=b"Exif\0\0" + block(4, (6).to_bytes(4, order)))
+    assert read_header(jpeg).orientation == 6
+    assert not differs(jpeg)
+
+
+def test_chunks_of_a_webp_are_only_looked_for_where_its_header_announces_them():
+    plain = encoded(photo(), "WEBP")
+    tagged = encoded(photo(), "WEBP", exif=exif(6))
+    at = tagged.index(b"EXIF")
+
+    def found(data):
+        return list(webp_metadata(lambda start, size: data[start : start + size], len(data)))
+
+    assert found(tagged) == [(b"EXIF", at + 8, int.from_bytes(tagged[at + 4 : at + 8], "little"))]
+    assert found(plain) == []
+    silent = bytearray(tagged)
+    silent[20] &= ~0x0C
+    assert found(bytes(silent)) == []
 
 
 def test_the_smallest_webp_is_one():

@@ -11,6 +11,7 @@ import pytest
 from tests.shards.tars import (
     BLOCK,
     MemorySource,
+    by_tarfile,
     by_walk,
     extended,
     header,
@@ -350,7 +351,7 @@ HOSTILE = {
         header(b"x", 4 << 20) * (8 << 11) + tar([10])
     ),
     "megabytes of digits": lambda: in_extended_header(b"1" * (8 << 20)),
-    "overlapping records": lambda: in_extended_header(b"2 1 " * (1 << 20) + b"="),
+    "overlapping records": lambda: in_extended_header(b"2 " * (1 << 20) + b"x="),
     "a record without an end": lambda: in_extended_header(b"2 a" * (1 << 20)),
     "many small records": lambda: in_extended_header(b"5 a=\n" * (1 << 17)),
     "wrong checksums only": lambda: (header(b"0", 5)[:-1] + b"x") * 20_000,
@@ -358,6 +359,62 @@ HOSTILE = {
     "a map of millions": map_of_millions,
     "an endless old map": endless_map,
 }
+
+
+def negative(size):
+    return b"\xff" * 4 + (size % 2**64).to_bytes(8, "big")
+
+
+def with_size(block, field):
+    return with_checksum(block[:124] + field + block[136:BLOCK], 0)
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        (
+            lambda: with_size(header(b"x", 0), negative(-1024)),
+            "an extended header claims -1,024 bytes",
+        ),
+        (
+            lambda: header(b"S", 0)[:482] + b"\1" + header(b"S", 0)[483:],
+            "the map of a sparse member is cut or too long",
+        ),
+        (
+            lambda: extended_of(4 << 20) * 3,
+            "extended headers of one member have more than 8,388,608 bytes",
+        ),
+    ],
+    ids=["a negative size", "a map that is cut", "many large ones"],
+)
+def test_a_member_whose_extended_headers_cannot_be_read_ends_the_walk_with_the_reason(
+    headers, why, monkeypatch
+):
+    monkeypatch.setattr("wdsflow.shards.tar.tar_entry.refuses_negative", lambda: False)
+    monkeypatch.setattr("wdsflow.shards.tar.tar_entry.LIMIT", 8 << 20)
+    before = tar([600], end=False)
+    made = headers()
+    made = with_checksum(made, 0) if made[156:157] == b"S" else made + tar([10])
+    walk, members, _ = walked(before + made)
+    assert names(members) == ["0000.jpg"]
+    assert walk.stop == ("error", len(before), why)
+
+
+def extended_of(size):
+    comment = b"%d comment=" % size
+    return header(b"x", size) + comment.ljust(size - 1, b"x") + b"\n"
+
+
+def test_a_size_that_leads_back_to_the_start_ends_the_walk_silently():
+    data = tar([600, 600], end=False)
+    back = with_size(data, negative(-512)) + data[BLOCK:]
+    assert by_tarfile(back).end == "silent"
+    walk, members, _ = walked(back)
+    assert (names(members), walk.stop.kind) == (["0000.jpg"], "silent")
+    assert walk.stop.offset == 0
+    why = "a negative size leads back to the start, which tarfile takes for the end"
+    assert walk.stop.detail == why
+    assert counts(walk)["tar.bad-header"] == 1
 
 
 @pytest.mark.sample(3)

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.shards.tars import BLOCK, header, with_checksum
+from wdsflow.shards.tar import tar_entry, tar_header
 from wdsflow.shards.tar.tar_header import (
     GNU,
     REGULAR,
     SUPPORTED,
     BadHeader,
+    RefusedRecord,
     checksum_holds,
     decode_number,
     decode_text,
@@ -23,6 +25,8 @@ from wdsflow.shards.tar.tar_header import (
     looks_like,
     padded,
     parse_header,
+    read_records,
+    refuses_negative,
 )
 
 STDLIB: Any = tarfile  # in part without types
@@ -288,3 +292,83 @@ LOOKS = {
 @pytest.mark.parametrize(("start", "what"), LOOKS.items())
 def test_what_is_no_tar_is_called_by_its_first_bytes(start, what):
     assert looks_like(start) == what
+
+
+def record(word: bytes, value: bytes) -> bytes:
+    """Return a record of an extended header."""
+    length = len(word) + len(value) + 3
+    while len(b"%d" % length) + len(word) + len(value) + 3 != length:
+        length += 1
+    return b"%d %s=%s\n" % (length, word, value)
+
+
+def records_or_problem(body: bytes) -> object:
+    try:
+        return read_records(body)
+    except (BadHeader, RefusedRecord) as error:
+        return type(error), str(error)
+
+
+MALFORMED = BadHeader, "an extended header has a malformed record"
+# What becomes of a body: where Python's tarfile checks how records are framed, and where not.
+FRAMED = {
+    b"": ({}, {}),
+    record(b"path", b"a/b"): ({"path": "a/b"}, {"path": "a/b"}),
+    record(b"path", b"a=b\nc") + record(b"size", b"5"): ({"path": "a=b\nc", "size": "5"},) * 2,
+    record(b"path", b"\xff") + bytes(20): ({"path": "\udcff"}, {"path": "\udcff"}),
+    record(b"path", b"a") + b"\0" + record(b"size", b"5"): ({"path": "a"}, {"path": "a"}),
+    record(b"path", b""): ({"path": ""}, {"path": ""}),
+    b"5 a=\n": ({"": ""}, {"": ""}),
+    b"4 =\n": (MALFORMED, {}),
+    b"5 =a\n": (MALFORMED, {}),
+    b"6 abc\n": (MALFORMED, {}),
+    b"9 path=a": (MALFORMED, {"path": "a"}),
+    b"9 path=ab": (MALFORMED, {"path": "a"}),
+    b"10 path=a\nz": (MALFORMED, {"path": "a"}),
+    b"99 path=a\n": (MALFORMED, {"path": "a\n"}),
+    b"path=a\n": (MALFORMED, {}),
+    b"0 path=a\n": (MALFORMED, (BadHeader, "an extended header has a record of length 0")),
+}
+
+
+@pytest.mark.parametrize("body", FRAMED)
+def test_records_are_framed_as_strictly_as_this_python_asks(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for strict, expected in zip((True, False), FRAMED[body], strict=True):
+        monkeypatch.setattr(tar_header, "is_strict", lambda strict=strict: strict)
+        assert records_or_problem(body) == expected, strict
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"9" * 5000 + b" path=a\n", "an extended header has a number that cannot be read"),
+        (b"5 a=\n" * 100_000, ""),
+        (b"2 " * 200_000 + b"x=", "an extended header has overlapping records"),
+        (record(b"hdrcharset", b"\xff"), "an extended header names a charset that is not text"),
+        (
+            b" hdrcharset=\xff\n" + record(b"hdrcharset", b"\xfe"),
+            "an extended header names a charset that is not text",
+        ),
+        (record(b"hdrcharset", b"BINARY") + record(b"hdrcharset", b"\xff"), ""),
+        (b" hdrcharset=\xff\n", ""),
+        (b"30 hdrcharset=\xff", ""),
+    ],
+)
+def test_records_that_are_not_framed_are_refused_only_where_tarfile_would_fail(
+    body: bytes, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tar_header, "is_strict", lambda: False)
+    found = records_or_problem(body)
+    assert found == (RefusedRecord, problem) if problem else isinstance(found, dict)
+
+
+def test_negative_sizes_are_refused_where_this_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refuses_negative() is (outcome(STDLIB.TarInfo()._block, -1) == "bad header")
+    monkeypatch.setattr(tar_entry, "refuses_negative", lambda: True)
+    assert (tar_entry.blocks(0), tar_entry.blocks(513)) == (0, 1024)
+    with pytest.raises(BadHeader, match=r"^a size is negative$"):
+        tar_entry.blocks(-1)
+    monkeypatch.setattr(tar_entry, "refuses_negative", lambda: False)
+    assert tar_entry.blocks(-513) == padded(-513)

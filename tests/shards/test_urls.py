@@ -88,6 +88,23 @@ def test_more_names_than_memory_holds_are_refused_at_once(pattern: str) -> None:
         expand([pattern], allow_pipe=True)
 
 
+def test_shards_that_differ_only_in_secrets_have_different_texts() -> None:
+    urls = [f"https://host/a.tar?token=secret{number}&part=1" for number in range(3)]
+    found = expand(
+        [urls[0], urls[1], urls[0], "https://host/b.tar?token=secret0"], allow_pipe=False
+    )
+    first, second, again, other = found.urls
+    assert (first, second) == (
+        "https://host/a.tar?token=***&part=1",
+        "https://host/a.tar?token=***2&part=1",
+    )
+    assert (again, other) == (first, "https://host/b.tar?token=***")
+    assert [shard.exact for shard in found.urls[:2]] == urls[:2]
+    both = [f"https://me:password{number}@host/a.tar?token=secret{number}" for number in range(2)]
+    texts = ["https://***@host/a.tar?token=***", "https://***2@host/a.tar?token=***"]
+    assert expand(both, allow_pipe=False).urls == texts
+
+
 def test_a_list_gives_its_lines(folder: Path) -> None:
     listing = folder / "list.txt"
     listing.write_text(f"# chosen\n{folder}/2.tar\n\n  {folder}/{{0..1}}.tar\n")

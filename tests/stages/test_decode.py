@@ -298,6 +298,12 @@ def test_coefficients_are_counted_where_libjpeg_keeps_them():
         coefficient_bytes(encoded(picture.convert("L"), "JPEG", progressive=True)) == blocks * 128
     )
     assert coefficient_bytes(b"\xff\xd8\xff\xe0\0") is None
+    frame, scan = (
+        b"\xff\xc2\0\x0b\x08\0\x08\0\x08\x01\x01\x11\0",
+        b"\xff\xda\0\x08\x01\x01\0\0\x3f\0",
+    )
+    assert coefficient_bytes(b"\xff\xd8" + frame + scan) == 128
+    assert coefficient_bytes(b"\xff\xd8" + scan + frame) == 0
 
 
 def test_each_image_can_have_a_target_of_its_own():

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from importlib.machinery import PathFinder
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -58,6 +59,20 @@ def test_extras_come_from_where_wdsflow_came(tmp_path, origin, wanted):
     assert requirements(("ocr", "video"), found) == [each.format(tmp_path) for each in wanted]
 
 
+@pytest.mark.parametrize("place", ["no installation", "a checkout on the path", "elsewhere"])
+def test_extras_of_a_checkout_on_the_path_are_those_of_the_checkout(tmp_path, monkeypatch, place):
+    (tmp_path / "wdsflow" / "text").mkdir(parents=True)
+    monkeypatch.setattr("wdsflow.text.install.__file__", f"{tmp_path}/wdsflow/text/install.py")
+    (tmp_path / "site").mkdir()
+    found = None
+    if place != "no installation":
+        found = installed(tmp_path / "site" if place == "elsewhere" else tmp_path, None)
+    assert requirements(("ocr",), found) == ["wdsflow[ocr]"]
+    (tmp_path / "pyproject.toml").touch()
+    wanted = ["wdsflow[ocr]"] if place == "elsewhere" else ["--editable", f"{tmp_path}[ocr]"]
+    assert requirements(("ocr",), found) == wanted
+
+
 @pytest.mark.deep
 def test_the_command_for_this_installation_does_what_it_says(tmp_path):
     """pip resolves what is printed: no index is asked, and nothing is installed."""
@@ -85,6 +100,7 @@ def test_the_command_for_this_installation_does_what_it_says(tmp_path):
 SAY = "from wdsflow.text.install import install_packages; print(install_packages('zstandard'))"
 
 
+@pytest.mark.deep
 def test_the_command_names_what_can_install_into_the_running_interpreter(tmp_path):
     """The environment begins like one that uv made: without pip.
 
@@ -118,6 +134,27 @@ def test_the_command_names_what_can_install_into_the_running_interpreter(tmp_pat
         [inside, "-c", no_ensurepip + SAY], env={"PATH": "", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
     )  # fmt: skip
     assert bare.stdout == f"pip --python {inside} install zstandard\n"
+
+
+def test_the_command_uses_what_this_interpreter_can_install_with(tmp_path, monkeypatch):
+    """The same within this process: what is looked for is not there."""
+    inside = sys.executable
+    monkeypatch.setattr("sys.base_prefix", "/usr")
+    present = {"pip", "ensurepip"}
+    monkeypatch.setattr(PathFinder, "find_spec", lambda name: name in present or None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert install_packages("zstandard") == f"{inside} -m pip install zstandard"
+    present.remove("pip")
+    ensured = f"{inside} -m ensurepip && {inside} -m pip install zstandard"
+    assert install_packages("zstandard") == ensured
+    present.remove("ensurepip")
+    assert install_packages("zstandard") == f"pip --python {inside} install zstandard"
+    (tmp_path / "uv").touch(mode=0o755)
+    assert install_packages("zstandard") == f"uv pip install --python {inside} zstandard"
+    present.add("pip")
+    monkeypatch.setenv("PATH", os.path.dirname(inside))
+    monkeypatch.setattr(shutil, "which", lambda name: f"{os.path.dirname(inside)}/{name}")
+    assert install_packages("zstandard") == "pip install zstandard"
 
 
 @pytest.mark.parametrize(

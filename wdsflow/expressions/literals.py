@@ -20,10 +20,7 @@ def number_literal(source: ExpressionText, value: float, span: Span) -> Literal:
     start, end = span
     if isinstance(value, int) and end - start > _MOST_DIGITS:
         raise source.error(span, f"a number of more than {_MOST_DIGITS} characters")
-    try:
-        as_float = float(value)
-    except OverflowError:
-        as_float = math.inf
+    as_float = float(value)
     if not math.isfinite(as_float):
         raise source.error(span, "a number that is too large")
     if as_float != value:

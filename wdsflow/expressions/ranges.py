@@ -52,12 +52,12 @@ def check_ranges(expression: Expression) -> list[str]:
 
 
 def range_in_words(score: ScoreFacts) -> str:
-    """Return the range of a score in words."""
+    """Return the range of a score in words; "" for a text, or if any number is possible."""
     if score.low is not None and score.high is not None:
         return f"from {score.low:g} to {score.high:g}"
     if score.low is not None:
         return f"at least {score.low:g}"
-    return "any number" if score.high is None else f"at most {score.high:g}"
+    return "" if score.high is None else f"at most {score.high:g}"
 
 
 class _Ranges:
@@ -127,10 +127,10 @@ class _Ranges:
 
     def in_words(self, node: Node, holds: bool) -> str:
         """Return that a comparison always or never holds, and the ranges of its scores."""
-        ranges = ", ".join(
-            f"{call} is {range_in_words(self._facts[call.name])}" for call in calls_of(node)
-        )
-        return f"{printed(node)} {'always' if holds else 'never'} holds: {ranges}"
+        words = {call: range_in_words(self._facts[call.name]) for call in calls_of(node)}
+        ranges = ", ".join(f"{call} is {text}" for call, text in words.items() if text)
+        statement = f"{printed(node)} {'always' if holds else 'never'} holds"
+        return f"{statement}: {ranges}" if ranges else statement
 
     def hint(self, node: Node) -> str:
         """Return the comparison with a share where a percentage was written."""

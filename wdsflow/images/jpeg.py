@@ -44,7 +44,10 @@ _MOST_SCANNED = 4_000_000_000
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield marker and place of each segment up to the first scan. Ends before anything unusual."""
+    """Yield marker and place of each segment. Ends before anything unusual.
+
+    What follows the first scan is no segment.
+    """
     position = 2
     for _ in range(_MOST_SEGMENTS):
         try:
@@ -54,8 +57,6 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
         if prefix != 0xFF or length < 2:
             return
         yield marker, position
-        if marker == _SCAN:
-            return
         position += 2 + length
 
 
@@ -75,8 +76,6 @@ def coefficient_bytes(data: bytes) -> int | None:
                 _bits, height, width, components = _frame(data, position + 4)
                 size = _size(data, position + 10, width, height, components)
             elif marker == _SCAN:
-                if not components:
-                    return 0
                 # The first byte of a scan: how many components it has.
                 has_more_scans = progressive or data[position + 4] < components
                 return size if has_more_scans else 0

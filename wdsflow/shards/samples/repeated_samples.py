@@ -83,7 +83,5 @@ class RepeatedSamples:
 
 def _first_not_adjacent(starts: Sequence[int], ends_before: Sequence[int]) -> int:
     """Return the index of the first member that does not begin where the one before ends."""
-    for index, start in enumerate(starts):
-        if start != ends_before[index]:
-            return index
-    return len(starts)
+    pairs = zip(starts, ends_before, strict=True)
+    return next(index for index, (start, end) in enumerate(pairs) if start != end)

@@ -73,18 +73,10 @@ class RepeatFinder:
 
 def _first_difference(actual: Sequence[str], expected: Sequence[str]) -> int:
     """Return the index of the first name that is not as expected."""
-    for index, name in enumerate(actual):
-        if name != expected[index]:
-            return index
-    return len(actual)
+    pairs = zip(actual, expected, strict=True)
+    return next(index for index, (name, other) in enumerate(pairs) if name != other)
 
 
 def _first_to_check(keys: Sequence[str]) -> int:
-    """Return the index of the first key whose members have to be checked individually.
-
-    The number of keys if there is none.
-    """
-    for index, key in enumerate(keys):
-        if _ODD.search(f"\n{key}\n"):
-            return index
-    return len(keys)
+    """Return the index of the first key whose members have to be checked individually."""
+    return next(index for index, key in enumerate(keys) if _ODD.search(f"\n{key}\n"))
