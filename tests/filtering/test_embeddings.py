@@ -686,7 +686,10 @@ def test_embeddings_of_all_images_are_exported_as_a_list_for_near(scored, tmp_pa
         for entry in read_metadata(layout.ledger(records[0].name))["embeddings"]
         if entry["column"] == column
     )
-    assert (found.about["model"], found.about["settings"]) == (entry["model"], entry["settings"])
+    assert (found.metadata["model"], found.metadata["settings"]) == (
+        entry["model"],
+        entry["settings"],
+    )
 
 
 def test_lists_of_embeddings_that_cannot_be_are_refused(clip, tmp_path):

@@ -367,8 +367,8 @@ def test_records_that_are_not_framed_are_refused_only_where_tarfile_would_fail(
 def test_negative_sizes_are_refused_where_this_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refuses_negative() is (outcome(STDLIB.TarInfo()._block, -1) == "bad header")
     monkeypatch.setattr(tar_entry, "refuses_negative", lambda: True)
-    assert (tar_entry.blocks(0), tar_entry.blocks(513)) == (0, 1024)
+    assert (tar_entry.round_to_blocks(0), tar_entry.round_to_blocks(513)) == (0, 1024)
     with pytest.raises(BadHeader, match=r"^a size is negative$"):
-        tar_entry.blocks(-1)
+        tar_entry.round_to_blocks(-1)
     monkeypatch.setattr(tar_entry, "refuses_negative", lambda: False)
-    assert tar_entry.blocks(-513) == padded(-513)
+    assert tar_entry.round_to_blocks(-513) == padded(-513)
