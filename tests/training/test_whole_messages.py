@@ -131,7 +131,7 @@ STALLS = {
     "decoders and shards hang": {
         "tally": losses(9),
         "waited": 60.0,
-        "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", tokens=True)],
+        "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", in_tokenizer=True)],
         "reading": [
             HangingShard(named("/data/1.tar"), 62.0, 0, ""),
             HangingShard(named("/data/2.tar"), 63.0, 1200, "last"),
@@ -152,7 +152,7 @@ STALLS = {
         "tally": losses(9),
         "busy": [busy(0, 61.0, "a", stopped=True), busy(1, 99.0, "bcdefghij"), busy(2, 60.0, "")],
     },
-    "another rank ended": {"tally": losses(9, cut=9), "what": "the other rank ended", "rank": 1},
+    "another rank ended": {"tally": losses(9, cut=9), "event": "the other rank ended", "rank": 1},
 }
 
 
