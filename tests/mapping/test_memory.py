@@ -146,14 +146,14 @@ class Taking:
     """A worker that says what it takes, and notes that it is killed."""
 
     def __init__(self, takes: int, batch: object) -> None:
-        self.pid, self.batch, self.killed, self._takes = os.getpid(), batch, "", takes
+        self.pid, self.batch, self.kill_reason, self._takes = os.getpid(), batch, "", takes
         self.ended = threading.Event()
 
-    def takes(self) -> int:
+    def memory_in_use(self) -> int:
         return self._takes
 
     def kill(self, why: str) -> None:
-        self.killed = why
+        self.kill_reason = why
         self.ended.set()
 
 
@@ -172,7 +172,7 @@ def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> 
             workers[3],
         ):
             worker.ended.wait()
-    assert [worker.killed for worker in workers] == [
+    assert [worker.kill_reason for worker in workers] == [
         "",
         *["it took more memory than is left of 1 MiB"] * 3,
     ]
@@ -185,4 +185,4 @@ def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> 
     with contextlib.closing(MemoryWatch(1 << 50, look)):
         for _ in range(3):
             looks.acquire()
-    assert not enough[0].killed
+    assert not enough[0].kill_reason

@@ -32,7 +32,7 @@ class Plan:
         )
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.given == self.batches
 
     @property
@@ -44,7 +44,7 @@ class Plan:
         self.drawn += 1
         return [self.drawn - 1] if self.drawn <= self.batches else []
 
-    def take(self, tasks: list[int]) -> None:
+    def take_results(self, tasks: list[int]) -> None:
         assert tasks == [self.taken]
         self.taken += 1
 

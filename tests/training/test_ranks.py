@@ -233,7 +233,9 @@ def test_connected_ranks_each_do_a_part_of_the_work_and_others_do_all_of_it(rank
     others = [{number: number**2 for number in range(each, 7, 3)} for each in range(3)]
     monkeypatch.setattr(ranks, "is_distributed", lambda: True)
     monkeypatch.setattr(
-        ranks, "gathered", lambda own: [own if each == rank else others[each] for each in range(3)]
+        ranks,
+        "gather_from_ranks",
+        lambda own: [own if each == rank else others[each] for each in range(3)],
     )
     assert ranks.divide_among_ranks(7, ranks.JobRank(rank, 3), work) == squares
     assert asked == [list(range(7)), list(range(7)), list(range(rank, 7, 3))]

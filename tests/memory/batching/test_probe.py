@@ -29,10 +29,10 @@ class Gpu:
     def release(self) -> None: ...
     def check(self) -> None: ...
 
-    def begin(self) -> None:
+    def start_measuring(self) -> None:
         self.peak = 0
 
-    def took(self) -> int:
+    def peak_growth(self) -> int:
         return self.peak
 
     def memory(self) -> dict[str, int]:
