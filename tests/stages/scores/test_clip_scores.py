@@ -283,7 +283,7 @@ def test_a_score_tells_which_embeddings_it_asks_for(clip):
     image, caption = similarity(
         clip, flip="both", caption="txt", precision="bf16"
     ).embedding_specs()
-    assert (image.of, caption.of) == ("image", "caption")
+    assert (image.kind, caption.kind) == ("image", "caption")
     own = {"model": clip, "pretrained": "", "precision": "bf16"}
     assert dict(image.settings) == {**own, "flip": "both"}
     assert dict(caption.settings) == {**own, "caption": "txt"}
