@@ -15,7 +15,7 @@ import datasets
 
 from tests.filtering.commands import run
 from tests.filtering.shards import write_shards
-from wdsflow.readers.datasets_folder import chosen_splits, visible_files
+from wdsflow.readers.datasets_folder import chosen_splits, names_data_files, visible_files
 from wdsflow.records.load_dataset import load_call
 
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2", "--jobs", 0)
@@ -160,3 +160,35 @@ def test_splits_and_formats_are_those_of_datasets(tmp_path, seed):
             str(name): infer_module_for_data_files_list(some)[0] or ""
             for name, some in files.items()
         }
+
+
+@pytest.mark.parametrize(
+    ("readme", "names"),
+    [
+        (None, False),
+        ("---\nconfigs:\n- data_files: '*.tar'\n---\n# a set\n", True),
+        ("---\nlicense: mit\n---\ndata_files: none\n", False),
+        ("a set\n---\ndata_files: '*.tar'\n---\n", False),
+        ("---\ndata_files: '*.tar'\n", False),
+        (b"---\ndata_files: \xff\n---\n", False),
+    ],
+)
+def test_a_page_names_files_in_its_head(tmp_path, readme, names):
+    if readme is not None:
+        data = readme if isinstance(readme, bytes) else readme.encode()
+        (tmp_path / "README.md").write_bytes(data)
+    assert names_data_files(tmp_path) is names
+
+
+def test_numbered_files_in_the_folder_data_decide_the_splits():
+    numbered = [
+        "data/train-00000-of-00002.tar",
+        "data/train-00001-of-00002.tar",
+        "data/x-00000-of-00001.tar",
+    ]
+    found = chosen_splits([*numbered, "test/0.tar", "validation-0.tar"])
+    assert {name: split.files for name, split in found.items()} == {
+        "train": numbered[:2],
+        "x": numbered[2:],
+    }
+    assert {split.extension for split in found.values()} == {".tar"}

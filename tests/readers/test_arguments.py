@@ -107,6 +107,27 @@ def test_flags_of_openclip_4_are_read_where_nothing_is_installed(without_opencli
     assert parsed.parser == "wdsflow"
 
 
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        ([], None),
+        (["--force-image-size", "336"], (336,)),
+        (["--force-image-size", "256", "128"], (256, 128)),
+    ],
+)
+def test_sizes_are_several_numbers_for_each_parser(words, size, monkeypatch):
+    assert parse_arguments(words).force_image_size == size
+    monkeypatch.setattr(module, "installed_openclip", lambda: None)
+    assert parse_arguments(words).force_image_size == size
+
+
+def test_a_mistyped_flag_is_refused_where_nothing_is_installed(without_openclip):
+    for word in ("--trian-data", "--train_data"):
+        with pytest.raises(ArgumentsError, match=f"^unrecognized arguments: {word}"):
+            parse_arguments([word, "shards"])
+    assert parse_arguments(["--lr", "1e-3", "--something-else"]).parser == "wdsflow"
+
+
 def test_flags_of_openclip_4_are_refused_for_3_3_and_named(without_openclip):
     with pytest.raises(ArgumentsError, match="--image-key exists from OpenCLIP 4 on"):
         parse_arguments(["--image-key=png"], readers=[OpenClip33])

@@ -20,6 +20,7 @@ FIT = [
     {},
     {"open_clip_torch": "3.3.0", "webdataset": "0.2.86", "python": "3.13.2"},
     {"webdataset": "1.0.2"},
+    {"open_clip_torch": "4.3.0", "webdataset": "1.0.2"},
     {"torch": "2.4.1", "torchvision": "0.19.1+cu121"},
     {"torch": "2.15.0", "torchvision": "0.29.2"},
     {"torch": "unknown", "torchvision": "0.19"},

@@ -39,7 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [

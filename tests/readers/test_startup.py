@@ -129,6 +129,54 @@ def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
 
 
 @pytest.mark.parametrize(
+    ("files", "changes", "crash"),
+    [
+        ("sizes of nothing", {}, "RuntimeError: the entries of sizes.json add up to 0"),
+        ("length of nothing", {}, "RuntimeError: __len__ next to the first shard says 0"),
+        (
+            "no file",
+            {},
+            (
+                "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ next to"
+                " the first shard"
+            ),
+        ),
+        (
+            "length",
+            {"train_data_upsampling_factors": "0", "dataset_resampled": True},
+            "ValueError: the sum of --train-data-upsampling-factors is no number above 0",
+        ),
+        (
+            "length",
+            {"train_data_upsampling_factors": "inf", "dataset_resampled": True},
+            "ValueError: the sum of --train-data-upsampling-factors is no number above 0",
+        ),
+        (
+            "length",
+            {"train_data": "{0..3}{0..99}.tar"},
+            "--train-data names more than 399 shards: several ranges in one word multiply",
+        ),
+        (
+            "length",
+            {"train_data": "{0000..0003.tar", "dataset_type": "webdataset"},
+            "UnbalancedBracesError: --train-data has unbalanced braces",
+        ),
+    ],
+)
+def test_a_command_that_cannot_start_is_foreseen_in_these_words(
+    tmp_path, files, changes, crash, monkeypatch
+):
+    monkeypatch.setattr("wdsflow.readers.open_clip.startup._MOST_URLS", 399)
+    for name, text in FILES[files].items():
+        (tmp_path / name).write_text(text)
+    urls = [str(tmp_path / name) for name in SIZES]
+    evidence = Evidence("names", [ShardEvidence(named(url)) for url in urls])
+    command = Arguments(train_data=f"{tmp_path}/{{0000..0003}}.tar", workers=1, batch_size=1)
+    found = start(replace(command, **changes), urls, read_sidecars(urls, evidence))
+    assert found.crash == crash
+
+
+@pytest.mark.parametrize(
     "text",
     ["a-{000..012}.tar", "a-{0..3}.tar::b-{x,y}.tar", "${PART}/{0..1}.tar", "pipe:cat {0..1}.tar"],
 )

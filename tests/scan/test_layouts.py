@@ -103,6 +103,27 @@ def test_sets_whose_images_are_elsewhere_are_not_accused(scanned):
         assert told(scanned(samples(4, json=member))) == {}
 
 
+def test_messages_may_be_lists_of_texts_and_images(scanned):
+    def message(*parts):
+        asked = {"role": "user", "content": ["look at", *parts]}
+        told = {"role": "assistant", "content": "a cat"}
+        return json.dumps({"messages": [asked, told]}).encode()
+
+    image, text = {"type": "image"}, {"type": "text", "text": "<image> and this"}
+    one = scanned(samples(4, jpg=IMAGE, json=message(image, "what is it?")))
+    assert layout_of([one]).kind == "interleaved"
+    assert told(one) == {}
+    assert told(scanned(samples(4, jpg=IMAGE, json=message(image, text)))) == {IMAGES: 4}
+
+
+def test_a_video_may_have_the_ending_that_webdataset_takes_for_an_image(scanned):
+    for ending in ("mpg", "mpeg"):
+        shard = scanned(samples(4, txt=b"a cat", **{ending: b"x"}))
+        assert (
+            layout_of([shard]).text() == layout_of([scanned(samples(4, txt=b"a", mp4=b"x"))]).text()
+        )
+
+
 def test_masks_and_videos_do_not_count_as_images(scanned):
     masked = samples(4, jpg=IMAGE, json=talk(1), **{"mask.png": png(), "0.depth.png": png()})
     assert told(scanned(masked)) == {}

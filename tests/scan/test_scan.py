@@ -1,6 +1,7 @@
 """The scan of a shard against a plain reading of the same members by Python's tarfile."""
 
 import io
+import json
 import random
 import tarfile
 from itertools import groupby
@@ -213,6 +214,30 @@ def test_wild_field_names_do_not_make_evidence_grow(tmp_path: Path) -> None:
     assert len(shard.fields) <= 300
     assert shard.tally("name.dotted").count == 1000
     assert shard.tally("key.long-run").count == 1
+
+
+def test_many_names_in_json_do_not_make_evidence_grow(tmp_path: Path) -> None:
+    first = {f"n{number:03d}": "a cat" for number in range(100)}
+    later = {"n000": "a dog", "other": "a cow", **first}
+    members = [("a.json", json.dumps(first).encode()), ("b.json", json.dumps(later).encode())]
+    shard = scanned(write(tmp_path / "a.tar", members), "headers")
+
+    assert sorted(shard.json_keys) == [f"n{number:03d}" for number in range(64)]
+    assert {entry.count for entry in shard.json_keys.values()} == {2}
+
+
+def test_a_link_whose_name_is_not_utf8_is_counted_and_is_no_field(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT) as tar:
+        for name in ("a.jpg", "b\udce9.jpg", "c\xe9.jpg"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, "x"
+            tar.addfile(link)
+        for name in ("d.jpg", "d.txt"):
+            tar.addfile(tarfile.TarInfo(name))
+    shard = scanned(tmp_path / "a.tar", "names")
+
+    assert shard.tally("name.junk-not-utf8").count == 1
+    assert (shard.members, shard.samples) == (2, 1)
 
 
 def test_twins_and_macosx_files_are_no_images_or_captions_of_the_set(tmp_path: Path) -> None:

@@ -312,6 +312,27 @@ def test_ranks_of_a_launcher_are_found(monkeypatch, variables, place):
     assert ranks.current_rank() == place
 
 
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, []),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"},
+            ["torchrun", "--nproc_per_node", "2", "-m"],
+        ),
+        ({"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"}, []),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, ["srun", "--ntasks", "2"]),
+    ],
+)
+def test_commands_are_advised_with_the_launcher_of_one_machine(monkeypatch, variables, words):
+    launched = (name for pair in ranks._LAUNCHED for name in pair)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", *launched):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert ranks.launcher_words() == words
+
+
 def test_tasks_of_srun_share_the_samples(monkeypatch, shards):
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "3")
     given = []

@@ -235,6 +235,21 @@ def test_a_map_that_returns_different_things_is_told(tmp_path):
         list(feed(write_shards(tmp_path, [2]), map=mixed, shuffle=0))
 
 
+def nothing(sample):
+    assert sample
+
+
+def test_a_map_that_returns_nothing_is_told_what_returns_nothing(tmp_path):
+    with pytest.raises(SampleError) as raised:
+        list(feed(write_shards(tmp_path, [2]), map=nothing, shuffle=0))
+    first, *more = str(raised.value).splitlines()
+    assert first.endswith(": it returned None")
+    assert more[-2:] == [
+        "It does the same for a picture of noise: correct the code, no sample is to blame.",
+        "A function without return returns None.",
+    ]
+
+
 def wrong(sample):
     raise KeyError(sample["__key__"])
 
@@ -351,6 +366,10 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
             "drop_last=True leaves no batch: an epoch of 7 samples",
         ),
         ({"where": "width > 1"}, "where is given without ledger"),
+        (
+            {"fields": ("jpg", "json"), "caption_probs": (0.5, 0.5)},
+            "caption_probs is given, and fields has no caption",
+        ),
         ({"options": FeedOptions(memory="1MiB")}, "memory of 1,048,576 bytes is too little"),
     ],
 )
@@ -421,6 +440,8 @@ def test_wrong_mixes_are_told(tmp_path):
     first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [7])
     with pytest.raises(FeedError, match=r"weights are 1\.0, -1\.0; each must be above 0"):
         feed({first: 1, second: -1})
+    with pytest.raises(FeedError, match="shards is empty: name at least one pattern"):
+        feed({})
     with pytest.raises(FeedError, match="end is 'never'"):
         WeightedSource(end="never")
     with pytest.raises(FeedError, match="fields that make no common batch"):

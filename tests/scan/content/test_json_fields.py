@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.content.text_content import decode_json
+from wdsflow.scan.content.text_content import decode_json, texts_in
 from wdsflow.scan.tallies import TALLIES
 
 VALUES = st.recursive(
@@ -112,3 +112,14 @@ def test_the_recursion_limit_is_left_alone():
     limit = sys.getrecursionlimit()
     decode_json(b"[" * 100_000, ())
     assert sys.getrecursionlimit() == limit
+
+
+def test_a_name_with_a_dot_inside_of_an_object_is_on_no_path():
+    value = {"a.b": "one", "a": {"c.d": "two", "e": {"f.g": "three", "h": "four"}}, "i": ["five"]}
+    assert texts_in(value) == [
+        ("a.b", "one", True),
+        ("a", "", False),
+        ("a.e", "", False),
+        ("a.e.h", "four", False),
+        ("i", "five", False),
+    ]

@@ -1,3 +1,5 @@
+import collections
+import datetime
 import gzip
 import io
 import pickle
@@ -77,6 +79,56 @@ def test_pickles_are_never_opened(kind, tmp_path):
 def test_a_pickle_needs_the_modules_that_it_names(module, expected):
     data = f"c{module}\nname\n.".encode()
     assert decode_other("pickle", "pyd", data)[0] == expected
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_module_that_a_pickle_names_once_for_several_things_is_known_each_time(protocol):
+    data = pickle.dumps([collections.OrderedDict, collections.Counter], protocol)
+    assert decode_other("pickle", "pyd", data)[0] == "unsafe"
+    missing = data.replace(b"collections", b"no_such_one")
+    assert decode_other("pickle", "pyd", missing)[0] == "suspect"
+
+
+def test_a_pickle_too_large_to_be_looked_at_counts_as_one_that_loads(monkeypatch):
+    monkeypatch.setattr("wdsflow.scan.content.pickled._LONGEST", 20)
+    assert decode_other("pickle", "pyd", b"no pickle at all") == (
+        "bad",
+        ("field.unsafe", "field.bad"),
+    )
+    assert decode_other("pickle", "pyd", b"no pickle at all" * 2) == ("unsafe", ("field.unsafe",))
+
+
+def test_files_of_old_versions_of_torch_are_read_up_to_their_objects():
+    torch = pytest.importorskip("torch")
+
+    def saved(value):
+        stream = io.BytesIO()
+        torch.save(value, stream, _use_new_zipfile_serialization=False)
+        return decode_other("torch", "pth", stream.getvalue())[0]
+
+    assert saved({"a": torch.ones(3)}) == "unsafe"
+    assert saved({"a": datetime.date(2026, 1, 1)}) == "suspect"
+
+
+def zipped(members, method=0):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    data = bytearray(stream.getvalue())
+    last = data.rindex(b"PK\x01\x02")
+    data[last + 10 : last + 12] = method.to_bytes(2, "little")
+    return bytes(data)
+
+
+def test_a_zip_file_is_one_of_torch_by_its_pickle_and_must_unzip():
+    members = {"a/data.pkl": pickle.dumps({}), "a/data/0": b"x"}
+    for name, expected in (
+        (zipped(members), "unsafe"),
+        (zipped(members, method=99), "suspect"),
+        (zipped({"a/other.pkl": pickle.dumps({})}), "bad"),
+    ):
+        assert decode_other("torch", "pth", name)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -192,13 +244,16 @@ def test_a_missing_library_is_named_as_the_reason(kind, monkeypatch):
     assert decode_other(kind, kind, b"\x80") == ("no-library", ("field.needs-library",))
 
 
-def test_msgpack_is_judged_by_its_library():
+def test_msgpack_is_judged_by_its_library_up_to_a_size(monkeypatch):
     msgpack = pytest.importorskip("msgpack")
     data = msgpack.packb({"a": [1, 2.5, "dog", b"x"]})
     assert decode_other("msgpack", "mp", data) == OK
     assert decode_other("msgpack", "mp", data[:-1]) == BAD
     assert decode_other("msgpack", "mp", b"\xdd\xff\xff\xff\xff") == BAD
     assert decode_other("msgpack", "mp", b"\x91" * 100_000) == BAD
+    monkeypatch.setattr("wdsflow.scan.content.other._MOST_MSGPACK", len(data) - 1)
+    assert decode_other("msgpack", "mp", data) == ("suspect", ("field.huge",))
+    assert decode_other("msgpack", "mp", data[:-1]) == BAD
 
 
 @pytest.mark.parametrize(
@@ -237,6 +292,12 @@ def test_msgpack_is_judged_by_its_library():
 )
 def test_cbor_is_valid_where_the_standard_says_so(text, sound):
     assert cbor_is_valid(bytes.fromhex(text)) is sound
+
+
+def test_cbor_is_judged_where_its_library_is_installed(monkeypatch):
+    monkeypatch.setattr("wdsflow.scan.content.other.has_library", lambda name: name == "cbor")
+    assert decode_other("cbor", "cbor", b"\x81\x00") == OK
+    assert decode_other("cbor", "cbor", b"\x81") == BAD
 
 
 def test_cbor_nested_a_million_deep_is_refused_without_recursion():
