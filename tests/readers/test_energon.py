@@ -98,17 +98,17 @@ def spanned(keys: range, folder: str = "") -> ShardEvidence:
 
 def test_what_is_not_known_of_an_index_is_said() -> None:
     sound, energon = shard([GOOD] * 3), Energon()
-    assert energon.unknown([sound]) == ""
+    assert energon.why_uncertain([sound]) == ""
     for kind in ("name.not-utf8", "name.junk-not-utf8"):
         foreign = shard([GOOD] * 3)
         foreign.tallies[kind] = Tally(1)
-        assert energon.unknown([sound, foreign]) == (
+        assert energon.why_uncertain([sound, foreign]) == (
             "whether a name that is not UTF-8 belongs to a sample is not known, which would leave"
             " it without an index"
         )
         cut = shard([GOOD] * 3, stop=Stop("error", 512, "cut"))
         cut.tallies[kind] = Tally(1)
-        assert "UTF-8" not in energon.unknown([sound, cut])
+        assert "UTF-8" not in energon.why_uncertain([sound, cut])
 
 
 def test_shards_share_keys_or_not_or_it_is_not_known() -> None:

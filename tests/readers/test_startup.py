@@ -170,9 +170,9 @@ def test_a_command_that_cannot_start_is_foreseen_in_these_words(
     for name, text in FILES[files].items():
         (tmp_path / name).write_text(text)
     urls = [str(tmp_path / name) for name in SIZES]
-    evidence = Evidence("names", [ShardEvidence(named(url)) for url in urls])
+    evidence = Evidence("names", [ShardEvidence(single_shard(url)) for url in urls])
     command = Arguments(train_data=f"{tmp_path}/{{0000..0003}}.tar", workers=1, batch_size=1)
-    found = start(replace(command, **changes), urls, read_sidecars(urls, evidence))
+    found = simulate_start(replace(command, **changes), urls, read_sidecars(urls, evidence))
     assert found.crash == crash
 
 

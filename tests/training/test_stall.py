@@ -238,31 +238,32 @@ def test_a_peek_does_not_wait_for_storage_that_hangs():
 
 def test_settings_are_told_as_they_are_written_in_python():
     options = FeedOptions(fields=("jpg", "txt|json:it's"), caption_probs=(0.25, 0.75))
-    said = field_fixes.command(options, image='a"b')
+    said = field_fixes.rerun_command(options, image='a"b')
     assert said == (
         "wdsflow.feed(..., fields=('a\"b', \"txt|json:it's\"), caption_probs=(0.25,0.75))"
     )
-    assert field_fixes.resumed(options) == "feed.load_state_dict(state)"
+    assert field_fixes.resume_command(options) == "feed.load_state_dict(state)"
 
 
 def test_of_many_names_in_json_the_most_frequent_are_told():
     def evidence(**keys):
-        return ShardEvidence(named("0.tar"), samples=30, json_keys=keys)
+        return ShardEvidence(single_shard("0.tar"), samples=30, json_keys=keys)
 
     captions = parse_captions("json:alt")
     assert (
-        field_fixes.wrong_names(captions, [evidence()]) == "no json of 30 checked samples has alt"
+        field_fixes.json_names_problem(captions, [evidence()])
+        == "no json of 30 checked samples has alt"
     )
     few = {f"n{number:02d}": JsonKey(count=number + 1) for number in range(12)}
     names = ", ".join(f"n{number:02d}" for number in range(11, 0, -1))
     told = "no json of 30 checked samples has alt; it has"
     assert (
-        field_fixes.wrong_names(captions, [evidence(**few)])
+        field_fixes.json_names_problem(captions, [evidence(**few)])
         == f"{told} {names} and n00, without text"
     )
     many = {**few, "x": JsonKey(), "y": JsonKey()}
     names = names.replace(" n00", "")
     assert (
-        field_fixes.wrong_names(captions, [evidence(**many)])
+        field_fixes.json_names_problem(captions, [evidence(**many)])
         == f"{told} {names}, n00 and 2 more, without text"
     )
