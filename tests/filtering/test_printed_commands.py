@@ -97,7 +97,7 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where True"]),
         ((*CUT,), 2, ["--where True"]),
         ((*CUT, "--where", "blur > 1"), 0, ["wdsflow validate out"]),
-        ((*CUT, *LARGE), 0, ["wdsflow inspect cut --sample 5 --ledger out", "wdsflow validate out"]),
+        ((*CUT, *LARGE), 0, ["wdsflow inspect 'in/{00000..00003}.tar' --sample 5 --ledger out", "wdsflow validate out"]),
         # Little was kept.
         ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --jobs 0 --explain"]),
         ((*CUT, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= "]),
