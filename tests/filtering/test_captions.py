@@ -162,7 +162,6 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
         assert report.total("kept") == 4
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("entries", "recipe", "warning"),
     [

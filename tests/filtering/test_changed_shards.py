@@ -51,7 +51,6 @@ def rename_last(shard: Path, *, touch: bool = True) -> None:
         os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("recipe", "touch"),
     [(ALL, True), (STAGED, True), (STAGED, False)],

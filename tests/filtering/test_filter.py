@@ -322,7 +322,6 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path):
     assert (again.resumed, again.total("kept"), again.whole) == (2, 30, True)
 
 
-@pytest.mark.deep
 def test_a_shard_that_cannot_be_read_is_waited_for_where_all_samples_are_compared(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=3)
     (tmp_path / "in" / "00001.tar").unlink()
@@ -419,7 +418,6 @@ def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_pa
     assert "has changed since" in report.failures[0].reason
 
 
-@pytest.mark.deep
 def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2)
     (tmp_path / "in" / "00001.tar").write_bytes(b"<html>404</html>")
@@ -503,7 +501,6 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     ("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])]
 )

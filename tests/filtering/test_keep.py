@@ -174,7 +174,6 @@ def test_a_wrong_share_is_refused_before_the_run(samples, tmp_path, words, said)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.deep
 def test_the_number_is_computed_if_the_ledger_lacks_it(samples):
     done = run(
         "filter",

@@ -74,15 +74,14 @@ def test_a_line_that_is_cut_anywhere_is_done_again(done, keep):
     resumes(folder, whole, (folder / "out" / ".wdsflow" / "manifest.jsonl").read_bytes()[:keep])
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("text", ["[1]", "{}", '{"names": 3, "urls": []}', "{", "\xff"])
-def test_a_request_that_was_damaged_is_named(tmp_path, text):
+def test_a_request_that_was_damaged_is_named(tmp_path):
     source = write_shards(tmp_path / "in", shards=1, samples=4)
     filter_shards(source, tmp_path / "out", Recipe(), HERE)
     path = tmp_path / "out" / ".wdsflow" / "run.json"
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(FileExistsError, match=r"run\.json is damaged"):
-        filter_shards(source, tmp_path / "out", Recipe(), HERE)
+    for text in (b"[1]", b"{}", b'{"names": 3, "urls": []}', b"{", b"\xff"):
+        path.write_bytes(text)
+        with pytest.raises(FileExistsError, match=r"run\.json is damaged"):
+            filter_shards(source, tmp_path / "out", Recipe(), HERE)
 
 
 @pytest.mark.deep

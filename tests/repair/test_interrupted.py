@@ -101,7 +101,6 @@ def test_what_is_not_as_it_was_is_repaired_again_and_nothing_else(
     assert digests(out) == digests(tmp_path / "anew")
 
 
-@pytest.mark.deep
 def test_a_shard_that_could_not_be_read_is_tried_again(shards: str, tmp_path: Path):
     out, hidden = tmp_path / "out", tmp_path / "2.tar"
     shutil.move(tmp_path / "in" / "2.tar", hidden)

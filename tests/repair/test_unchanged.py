@@ -15,7 +15,6 @@ def pairs(*keys: str) -> list[Entry]:
     return [(f"{key}.{field}", JPEG + key.encode()) for key in keys for field in ("jpg", "txt")]
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_a_valid_shard_is_copied_or_linked_next_to_repaired_ones(tmp_path: Path, link: bool):
     # Times, owners and padding are not those that a repair writes.
