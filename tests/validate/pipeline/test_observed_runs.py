@@ -41,12 +41,12 @@ FOUR = "4 of 40 samples: "
 EXPECTED = {
     "loses_by_branch": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage captioned leaves them out (observed_pipelines.py:"),
     "loses_by_exception": Expected(
-        "loses", "itself", 36, 40, 40, f"{FOUR}stage map(caption_of) drops them (KeyError: 'txt', observed_pipelines.py:32", key="000009"
+        "loses", "itself", 36, 40, 40, f"{FOUR}stage map(caption_of) drops them (KeyError: 'txt', observed_pipelines.py:35", key="000009"
     ),
     "loses_by_select": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage select(<lambda>) leaves them out (observed_pipelines.py:", key="000009"),
     "loses_rest_of_batches": Expected("loses", "itself", 32, 40, 40, "8 of 40 samples: stage batched(16, partial=False) leaves out a batch"),
     "loses_a_batch": Expected("loses", "itself", 24, 40, 40, "16 of 40 samples: stage select(<lambda>) leaves them out (observed_pipelines.py:"),
-    "raises": Expected("crashes", "exception", 9, 10, 10, "KeyError: 'txt', observed_pipelines.py:32), at sample 000009 of 0.tar", shards=1, key="000009"),
+    "raises": Expected("crashes", "exception", 9, 10, 10, "KeyError: 'txt', observed_pipelines.py:35), at sample 000009 of 0.tar", shards=1, key="000009"),
     "repeats_twice": Expected("trains", "itself", 80, 80, 80, "samples came more than once: 40 of 80 had come before; it repeats", 40),
     "repeats_without_end": Expected("trains", "passes", 120, 120, 120, "samples came more than once: 80 of 120", 80),
     "ends_early": Expected("loses", "itself", 15, 40, 15, "25 of 40 samples: the pipeline ends after 15 samples (2 of 4 shards): stage islice(15)", shards=2),
