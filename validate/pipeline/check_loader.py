@@ -32,7 +32,7 @@ def check_loader(
     """Return the answers to some questions about a loader, in the order of the questions.
 
     Args:
-        spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
+        spec: ``module:object`` or ``train.py:object``, see ``load_object`` and ``build``.
         checks: the questions.
         evidence: of the scan of all shards.
         options: of that scan.

@@ -82,7 +82,7 @@ def judge_pipeline(
     It runs in its own process, over the shards in their order.
 
     Args:
-        spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
+        spec: ``module:object`` or ``train.py:object``, see ``load_object`` and ``build``.
         evidence: of the scan of all shards.
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
         limits: of the run.

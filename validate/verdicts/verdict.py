@@ -85,7 +85,8 @@ class Verdict:
     def reaches_batches(self) -> bool:
         """Whether usable samples reach a batch.
 
-        They do not if a fault outside the samples ends the run or hangs it.
+        They do not if a fault outside the samples ends the run or hangs it. True as well if no
+        sample is usable, unless the run was refused.
         """
         if self.outcome == "refused":
             return False

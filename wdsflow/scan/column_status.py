@@ -12,14 +12,14 @@ def status_in_column(column: ColumnCheck, status: str, data: bytes, notes: Membe
     This is ``status``, with MISFIT appended if the content does not fit the column. UNKNOWN if it
     cannot be determined whether it fits.
     """
-    takes = column.takes(data)
-    if takes is None:
+    converts = column.converts(data)
+    if converts is None:
         return UNKNOWN
     if column.unwritable:
         notes.add(("column.unwritable",), f"{column.suffix}: {column.unwritable}")
     if column.other_type:
         notes.add(("column.other-type",), column.suffix)
-    if takes:
+    if converts:
         return status
     notes.add(("column.misfit",), f"{column.suffix}: {column.error}")
     return status + MISFIT

@@ -56,7 +56,7 @@ def single_valued_columns(
     To find them, a pipeline runs over copies of some samples.
 
     Args:
-        spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
+        spec: ``module:object`` or ``train.py:object``, see ``load_object`` and ``build``.
         locations: of all samples, in order; at least one.
         unfilled: samples that batches which are not full may leave out.
         patience: seconds without any step after which it hangs.

@@ -14,7 +14,7 @@ columns. The input is a list of samples, with marks of their fields. Three quest
     Do other columns, such as tokens, repeat more than the shards? They may have lost a difference
     that the samples had, such as by cutting texts short. So this proves no loss, but keys and
     counts are no longer believed.
-``proven``
+``proven_samples``
     How many samples are certainly among the rows? Those whose fields came out unchanged; and those
     that differ in columns of which it is known that a sample always gives the same value (see
     ``copies_run``).

@@ -40,7 +40,7 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
     """Run a pipeline, and kill all that it started.
 
     Args:
-        spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
+        spec: ``module:object`` or ``train.py:object``, see ``load_object`` and ``build``.
         request: shards and limits; its folder is an empty one.
         patience: seconds without any step after which it hangs, if there is no limit of time.
 

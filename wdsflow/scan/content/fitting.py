@@ -274,7 +274,7 @@ class ColumnCheck:
         """Return whether a json value, as a fast parser has it, fits without a further look."""
         return self.arrow is None and _certainly_fits(self.kind, value)
 
-    def takes(self, data: bytes) -> bool | None:
+    def converts(self, data: bytes) -> bool | None:
         """Return whether the reader converts a valid field without an exception.
 
         None if that is unknown.

@@ -15,7 +15,7 @@ class RunCommand(Invocation):
 
     options: FeedOptions = field(default_factory=FeedOptions)
 
-    def with_training(self, flags: Sequence[str]) -> str:
+    def command_with_training_flags(self, flags: Sequence[str]) -> str:
         """Return the command that checks the shards with other flags of the training command."""
         return rerun_command(with_training_flags(self.options, flags), "--dry-run")
 
