@@ -20,7 +20,7 @@ from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
 from wdsflow import check
 from wdsflow.records.folder_lock import is_held
-from wdsflow.records.unfinished import unfinished_run
+from wdsflow.records.unfinished import begin_shards, resumed_by, unfinished_run
 
 ROOM = 200_000  # bytes of a file: the third shard is larger
 COMMANDS = {
@@ -188,6 +188,23 @@ def killed(command: list[str], mark: Path) -> None:
         time.sleep(0.002)
     process.kill()
     process.wait()
+
+
+@pytest.mark.parametrize("named", ["out", "out/", "out/{00000..00003}.tar", "out/*.tar"])
+def test_a_folder_without_any_of_its_shards_is_answered_with_the_command_that_resumes(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("out/.wdsflow").mkdir(parents=True)
+    told = "  wdsflow pack did not finish, or still runs: none of its shards are written"
+    for command in ("wdsflow pack p.jsonl -o out", "", "rm -rf out"):
+        with resumed_by(command):
+            begin_shards(Path("out"), "pack", 4)
+        assert run("validate", named) == 2
+        first, *advised = capsys.readouterr().err.splitlines()
+        assert first == f"wdsflow: no shards match '{named}'"
+        resume = [f"  to resume it: {command}"] if command.startswith("wdsflow") else []
+        assert advised == [told, *resume]
 
 
 @pytest.mark.deep

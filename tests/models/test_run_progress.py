@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.cli import filter as cli
 from wdsflow.cli.runs.forecast import RunForecast
+from wdsflow.cli.runs.live_counts import LiveCounts
 from wdsflow.cli.runs.progress_lines import ProgressLines
 from wdsflow.cli.shared.command_line import command_of
 from wdsflow.cli.shared.typed import Typed
@@ -169,6 +171,20 @@ def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
     assert re.fullmatch(
         r"measuring for 31 s: 0 samples, 2 of 8 shards done, [\d.]+ [MG]iB of memory", line
     )
+
+
+def test_a_bar_counts_what_is_done_what_is_left_and_why_samples_are_lost() -> None:
+    counts = LiveCounts(here=False, writes=True)
+    counts.add(
+        SimpleNamespace(samples=50, kept=20, dropped={"width > 1": 25}, quarantined={"cut": 5})
+    )
+    counts.add(SimpleNamespace(samples=10, kept=8, dropped={"width > 1": 1, "a\nb": 1, "c": 1}))
+    counts.update(SO_FAR)
+    left = "100 samples, 3 samples/s, 90 s left"
+    assert counts.text() == f"{left}, kept 28, -26 width > 1, -5 cut, -1 a\\nb"
+    counts.update(replace(SO_FAR, samples=0))
+    finished = r"[\d.,]+ samples/s, kept 28, -26 width > 1, -5 cut, -1 a\\nb"
+    assert re.fullmatch(finished, counts.text())
 
 
 def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_long() -> None:
