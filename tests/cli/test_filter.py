@@ -334,18 +334,17 @@ def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, caps
 def test_a_shard_that_cannot_be_read_is_status_1(tmp_path: Path, capsys):
     write_tar(tmp_path / "0.tar", [("a.jpg", picture(300, 300))])
     (tmp_path / "1.tar").write_bytes(b"<!doctype html>")
-    assert (
-        run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0)
-        == 1
-    )
+    words = ("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0)
+    assert run(*words, "--dry-run") == 1
+    shown = capsys.readouterr().out
+    assert "1 shard could not be read: fix this before the run without --dry-run" in shown
+    assert "resumes" not in shown
+    assert run(*words) == 1
     shown = capsys.readouterr().out
     assert "1.tar: not a tar: looks like HTML page" in shown
     assert "1 shard is not done: fix this, and the same command resumes with it" in shown
     write_tar(tmp_path / "1.tar", [("b.jpg", picture(300, 300))])
-    assert (
-        run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0)
-        == 0
-    )
+    assert run(*words) == 0
     assert "2  kept" in capsys.readouterr().out
 
 

@@ -159,17 +159,18 @@ def test_the_next_steps_after_shards_that_cannot_be_read_are_told(here):
     check = "to check the finished ones: wdsflow validate out"
     one = "1 shard is not done: fix this, and the same command resumes with it"
     two = "2 shards are not done: fix this, and the same command resumes with them"
+    dry = "could not be read: fix this before the run without --dry-run"
     why = "duplicate compares the samples of all shards (the others are measured)"
     undecided = f"nothing was decided: {why}"
     assert last_lines("hurt/0000{0..2}.tar", "-o", "out", *LARGE) == [ledgers, one, check]
-    assert last_lines("hurt/0000{0..2}.tar", "--dry-run", *LARGE) == [one]
+    assert last_lines("hurt/0000{0..2}.tar", "--dry-run", *LARGE) == [f"1 shard {dry}"]
     shutil.rmtree("out")
     Path("hurt/00000.tar").write_text("<html>")
     *told, without = last_lines("hurt/0000{0..3}.tar", "-o", "out", *COPIES)
     assert told == [undecided, ledgers, two]
     where = "--where 'min_side >= 100 and not duplicate' --jobs 0 --restart"
     assert without == f"without: wdsflow filter hurt/00002.tar hurt/00003.tar -o out {where}"
-    assert last_lines("hurt/0000{0..3}.tar", "--dry-run", *COPIES)[-1] == two
+    assert last_lines("hurt/0000{0..3}.tar", "--dry-run", *COPIES)[-1] == f"2 shards {dry}"
     shutil.rmtree("out")
     *told, without = last_lines("hurt", "-o", "out", *COPIES)
     assert told == [undecided, ledgers, two]

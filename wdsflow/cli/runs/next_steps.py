@@ -12,6 +12,7 @@ from wdsflow.records.load_dataset import load_call
 from wdsflow.records.train_data import train_data_lines
 from wdsflow.records.working_folder import store_of
 from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
@@ -80,12 +81,13 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
             yield from measure_again(typed, failure.missing)
             return
     count = len(report.failures)
+    if report.dry_run:
+        yield f"{how_many(count, 'shard')} could not be read: fix this before the run without --dry-run"
+        return
     if count == 1:
         yield "1 shard is not done: fix this, and the same command resumes with it"
     else:
         yield f"{count:,} shards are not done: fix this, and the same command resumes with them"
-    if report.dry_run:
-        return
     if report.records and not report.total("samples"):
         # The other shards are empty.
         return
