@@ -120,7 +120,7 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
 
 
 def _is_scattered_most_common(report: "RunReport") -> bool:
-    """Return whether most samples were quarantined because their members are not adjacent."""
+    """Return whether members that are not adjacent are the most common reason of quarantine."""
     reasons = report.merged("quarantined")
     if not reasons:
         return False
