@@ -136,8 +136,8 @@ def stall_message(
     name = rank_name(rank, world_size)
     if worker is not None:
         name += f", worker {worker.number}"
-    what_happened = f"{event}." if event else _event(worker, waited, lost_in_a_row)
-    lines = [f"{name}: {what_happened}", *hanging_lines(busy, reading)]
+    sentence = f"{event}." if event else _event(worker, waited, lost_in_a_row)
+    lines = [f"{name}: {sentence}", *hanging_lines(busy, reading)]
     if not event:
         lines += _loss_lines(tally)
     if busy or reading:
