@@ -23,8 +23,8 @@ class Ceiling:
     short raise it by a quarter, at most half of the way to the known bad cost; as long as none is
     known, each doubles it. Where good and bad have met, the bad one is doubted after 64 clean
     batches and counted a tenth higher, as another process may have left the device; each time that
-    this was wrong it waits twice as long. ``max_limit`` is never passed, such as where passing it would
-    end the process.
+    this was wrong it waits twice as long. ``max_limit`` is never passed, such as where passing it
+    would end the process.
     """
 
     def __init__(

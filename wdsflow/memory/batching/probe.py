@@ -15,8 +15,8 @@ from .memory_errors import is_out_of_memory, requested_bytes
 class Probe:
     """The memory of a single item of the largest cost.
 
-    ``peak_growth``: the peak in bytes above the start; if it does not fit, with the last request, so it
-    needs at least as many. ``memory``: bytes of the device by name, after all was freed.
+    ``peak_growth``: the peak in bytes above the start; if it does not fit, with the last request,
+    so it needs at least as many. ``memory``: bytes of the device by name, after all was freed.
     """
 
     fits: bool

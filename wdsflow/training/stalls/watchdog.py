@@ -45,11 +45,11 @@ _shown: set[str] = set()
 class Watchdog:
     """Brings a stall of one rank to all ranks.
 
-    The rank that stalls calls ``send_failure``, or ``check`` inside ``waiting``. On the others ``check``
-    raises StallError. A rank that does not call it, because it waits in a collective, prints the
-    message. After a failure all ranks have six seconds to end by themselves, or to call ``stop``;
-    then their processes are ended with exit status 1, but not while they write a checkpoint.
-    ``kill`` ends this rank's decoders. A process without other ranks is never ended.
+    The rank that stalls calls ``send_failure``, or ``check`` inside ``waiting``. On the others
+    ``check`` raises StallError. A rank that does not call it, because it waits in a collective,
+    prints the message. After a failure all ranks have six seconds to end by themselves, or to call
+    ``stop``; then their processes are ended with exit status 1, but not while they write a
+    checkpoint. ``kill`` ends this rank's decoders. A process without other ranks is never ended.
     """
 
     def __init__(self, stall_after: float, kill: Callable[[], None] = lambda: None) -> None:

@@ -29,9 +29,9 @@ class Catalog:
 
     A sample never crosses the end of a shard.
 
-    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``on_damage``;
-    samples after it are listed too. ``view`` returns the part of a shard that is read.
-    ``expected``: how many samples shards must have; listing another number raises FeedError.
+    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to
+    ``on_damage``; samples after it are listed too. ``view`` returns the part of a shard that is
+    read. ``expected``: how many samples shards must have; listing another number raises FeedError.
     ``cache``: keeps shards of servers.
 
     Args:
