@@ -6,7 +6,7 @@ import signal
 def signal_name(status: int | None) -> str:
     """Return the name of the signal that ended a process, "" if none did.
 
-    >>> killed_by(-9), killed_by(-40), killed_by(1)
+    >>> signal_name(-9), signal_name(-40), signal_name(1)
     ('SIGKILL', 'signal 40', '')
     """
     if status is None or status >= 0:
@@ -21,7 +21,7 @@ def signal_name(status: int | None) -> str:
 def describe_exit(status: int, by_itself: str = "ended with status") -> str:
     """Return how a process ended.
 
-    >>> ending(-11), ending(3)
+    >>> describe_exit(-11), describe_exit(3)
     ('was killed by SIGSEGV', 'ended with status 3')
     """
     name = signal_name(status)

@@ -17,8 +17,7 @@ class JoinMismatch(ValueError):
     Attributes:
         candidate_columns: columns of the table that may have the values to join on.
         is_ambiguous: each of the samples could get the first of its rows.
-        differing_column: samples have other values there than their rows, and could be joined on
-            it.
+        differing_column: samples have other values there than their rows; a possible join.
     """
 
     def __init__(

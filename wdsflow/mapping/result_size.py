@@ -18,7 +18,7 @@ def estimated_result_size(value: object) -> int:
 
     Of a list with more than 256 entries, about 64 are weighed.
 
-    >>> weigh_results([0.5] * 1_000_000) > 20_000_000
+    >>> estimated_result_size([0.5] * 1_000_000) > 20_000_000
     True
     """
     if isinstance(value, Mapping):

@@ -107,7 +107,7 @@ def workers_that_fit(memory: int, idle: int, row_bytes: float, most: int) -> int
 
     ``idle``: bytes of a worker without rows.
 
-    >>> fitting(2 << 30, 200 << 20, 60 << 20, 16)
+    >>> workers_that_fit(2 << 30, 200 << 20, 60 << 20, 16)
     5
     """
     of_worker = idle + _ROWS * row_bytes / TARGET_FILL + 1

@@ -16,7 +16,7 @@ def estimated_size(value: Any) -> int:
 
     The content counts, with a small overhead. Other values count by Python's ``sys.getsizeof``.
 
-    >>> weigh({"jpg": bytes(1000)}) >= 1000
+    >>> estimated_size({"jpg": bytes(1000)}) >= 1000
     True
     """
     total = 0

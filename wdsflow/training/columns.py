@@ -59,7 +59,7 @@ def decode_member(name: str, data: bytes) -> object:
 
     Raises StageError if it is malformed.
 
-    >>> decoded("cls", b"7"), decoded("txt", b"a"), decoded("json", b"[1]"), decoded("bin", b"b")
+    >>> decode_member("cls", b"7"), decode_member("txt", b"a"), decode_member("json", b"[1]"), decode_member("bin", b"b")
     (7, 'a', [1], b'b')
     """
     kind = kind_of(name)
@@ -83,8 +83,8 @@ def decode_member(name: str, data: bytes) -> object:
 class FeedColumns:
     """What a sample consists of, and the order of its columns in a batch. Picklable.
 
-    ``image``: alternatives of the image's member, none if there is no image. ``order``: IMAGE,
-    TEXT and numbers of ``other_columns``. ``names``: of the columns, for batches that are dicts.
+    ``image``: alternatives of the image's member, none if there is no image. ``order``: IMAGE, TEXT
+    and numbers of ``other_columns``. ``names``: of the columns, for batches that are dicts.
     ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch that one column.
     """
 

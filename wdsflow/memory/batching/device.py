@@ -112,7 +112,7 @@ def parse_memory_cap(memory: str, total: int) -> int:
 
     Raises ValueError for other text.
 
-    >>> share("50%", 1000), share("100B", 1000), share("1GiB", 1000)
+    >>> parse_memory_cap("50%", 1000), parse_memory_cap("100B", 1000), parse_memory_cap("1GiB", 1000)
     (500, 100, 1000)
     """
     match = _PERCENT.fullmatch(memory)

@@ -49,9 +49,9 @@ def rerun_command(
 
     For a custom loop, which has no command line, it is a Python expression.
 
-    >>> command(FeedOptions(k=3.0, argv=("--workers", "2")), caption="json:alt")
+    >>> rerun_command(FeedOptions(k=3.0, argv=("--workers", "2")), caption="json:alt")
     'wdsflow train --caption json:alt --k 3 -- --workers 2'
-    >>> command(FeedOptions(k=3.0), caption="json:alt")
+    >>> rerun_command(FeedOptions(k=3.0), caption="json:alt")
     'FeedOptions(caption="json:alt", k=3.0)'
 
     Args:
@@ -123,7 +123,7 @@ def _settings(values: Mapping[str, object]) -> str:
 def _call(options: FeedOptions, values: dict[str, object]) -> str:
     """Return the call of ``wdsflow.feed`` with these options, as far as they are known.
 
-    >>> command(FeedOptions(fields=("jpg", "txt")), caption="json:alt")
+    >>> rerun_command(FeedOptions(fields=("jpg", "txt")), caption="json:alt")
     'wdsflow.feed(..., fields=("jpg", "json:alt"))'
     """
     columns = parse_fields(options.fields)
@@ -169,7 +169,7 @@ def argument_name(options: FeedOptions, name: str) -> str:
 
     This is a flag, or an item of a custom loop's ``args``.
 
-    >>> argument(FeedOptions(), "batch_size"), argument(FeedOptions(argv=("--workers", "2")), "batch_size")
+    >>> argument_name(FeedOptions(), "batch_size"), argument_name(FeedOptions(argv=("--workers", "2")), "batch_size")
     ('args["batch_size"]', '--batch-size')
     """
     if options.fields:
@@ -184,7 +184,7 @@ def process_count_name(options: FeedOptions, *, recognised: bool) -> str:
 
     ``recognised``: the transform is one of OpenCLIP's.
 
-    >>> processes_named(FeedOptions(), recognised=True), processes_named(FeedOptions(argv=("--seed", "2")), recognised=False)
+    >>> process_count_name(FeedOptions(), recognised=True), process_count_name(FeedOptions(argv=("--seed", "2")), recognised=False)
     ('FeedOptions(decoders=...)', '--workers')
     """
     if not recognised and not options.fields:
