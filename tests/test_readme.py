@@ -196,9 +196,9 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed,
     """
     text = (ROOT / page).read_text(encoding="utf-8")
     named = SET.search(text)
-    (getattr(faults, named[1], None) or img2dataset if named else faults.captions_in_json)(
-        tmp_path / "shards", scenes_drawn()
-    )
+    name_of_set = named[1] if named else "captions_in_json"
+    make = img2dataset if name_of_set == "img2dataset" else getattr(faults, name_of_set)
+    make(tmp_path / "shards", scenes_drawn())
     for name, contents in files(ROOT / page).items():
         if "/" not in name:
             (tmp_path / name).write_text(contents)

@@ -28,7 +28,7 @@ class MissingNames(NamedTuple):
 def natural_order(name: str) -> tuple[list[str | int], str]:
     """Return a sort key by which numbers count as numbers.
 
-    >>> sorted(["10.tar", "9.tar", "b.tar", "009.tar"], key=natural)
+    >>> sorted(["10.tar", "9.tar", "b.tar", "009.tar"], key=natural_order)
     ['009.tar', '9.tar', '10.tar', 'b.tar']
     """
     parts: list[str | int] = list(_DIGITS.split(name))
@@ -74,7 +74,7 @@ def missing_numbers(names: Sequence[str]) -> list[MissingNames]:
     half as many numbers are missing as exist, they are not a series but identifiers.
 
     >>> missing_numbers(["s-000.tar", "s-001.tar", "s-003.tar", "t-7.tar"])
-    [Missing(names=['s-002.tar'], total=1)]
+    [MissingNames(names=['s-002.tar'], total=1)]
     """
     series: defaultdict[tuple[str, ...], list[list[str]]] = defaultdict(list)
     for name in names:
