@@ -84,11 +84,14 @@ def test_a_run_in_a_store_works_as_long_as_its_lock_is_written(memory, shards, m
             repair_shards("in", STORE, jobs=1)
     (lock,) = locks
     assert phase(STORE) == ("dead", 1, 2)
-    memory.pipe_file(LOCK, json.dumps({**lock, "host": "elsewhere"}).encode())
+    # Seen from another machine.
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    memory.pipe_file(LOCK, json.dumps(lock).encode())
     assert phase(STORE) == ("running", 1, 2)
-    memory.pipe_file(LOCK, json.dumps({**lock, "host": "elsewhere", "pid": 1}).encode())
-    assert phase(STORE) == ("dead", 1, 2)
-    memory.pipe_file(LOCK, json.dumps({**lock, "host": "elsewhere"}).encode())
+    for other in ({"pid": 1}, {"host": "third"}, {"process": "boot start"}):
+        memory.pipe_file(LOCK, json.dumps({**lock, **other}).encode())
+        assert phase(STORE) == ("dead", 1, 2)
+    memory.pipe_file(LOCK, json.dumps(lock).encode())
     monkeypatch.setattr(read_status, "STALE", 0.0)
     assert phase(STORE) == ("dead", 1, 2)
     memory.pipe_file(LOCK, b"{")

@@ -25,6 +25,14 @@ def this_process() -> dict[str, object]:
     }
 
 
+def is_same_process(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two descriptions are of one process.
+
+    Containers on several hosts often have the same pids.
+    """
+    return all(one.get(name) == other.get(name) for name in ("host", "pid", "process"))
+
+
 def process_text(process: Mapping[str, Any]) -> str:
     """Return which process ``this_process`` described."""
     return f"process {process.get('pid')} on {process.get('host')}, since {process.get('since')}"

@@ -19,7 +19,7 @@ from .line import values_of
 from .lines_file import lines_paths
 from .object_store.store import Store
 from .object_store.store_lock import STALE
-from .process_identity import is_alive, is_visible_here, process_text
+from .process_identity import is_alive, is_same_process, is_visible_here, process_text
 from .run_state import DONE, PREFIX, RunState, part_name, read_states
 from .run_status import Phase, RunStatus, SliceStatus
 from .unfinished import INSIDE, RUNS, Unfinished, unfinished_run
@@ -66,7 +66,7 @@ class _StoreLock(NamedTuple):
 
     def is_held_by(self, process: dict[str, Any]) -> bool:
         """Return whether a process holds the lock, running or not."""
-        return self.holder is not None and self.holder.get("pid") == process.get("pid")
+        return self.holder is not None and is_same_process(self.holder, process)
 
 
 @contextmanager
