@@ -68,7 +68,7 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
     assert reading == {
         (PEER, "returncode"),
         (EXIT_STATUS, "Signals"),
-        # Of a fork; ``killed_by`` explains it.
+        # Of a fork; ``describe_exit`` explains it.
         (
             "wdsflow.training.workers.decoder_process",
             "exitcode",

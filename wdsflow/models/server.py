@@ -42,7 +42,7 @@ class _Reception(NamedTuple):
         pending: the calls that wait.
         models: those of this process.
         slots: for the calls that are held.
-        load: counts the calls.
+        call_count: counts the calls, in a file that other processes read.
     """
 
     pending: PendingCalls

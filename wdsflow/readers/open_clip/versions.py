@@ -71,7 +71,7 @@ _UNUSABLE_CAPTIONS = {
 class Buffers:
     """Sizes of the shuffle buffers.
 
-    ``_initial``: how far a buffer is filled before the first item leaves. The defaults are
+    ``..._initial``: how far a buffer is filled before the first item leaves. The defaults are
     OpenCLIP's.
     """
 

@@ -95,7 +95,7 @@ def _fixes(death: Death, options: FeedOptions) -> Iterator[str]:
             )
             smaller = f"smaller batches ({argument_name(options, 'batch_size')})"
             yield f"with less memory: {fewer if death.processes > 1 else ''}{smaller}"
-        yield "look who killed it: dmesg | grep -i -e oom -e killed"
+        yield "to see what killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
         yield more_shared_memory_fix(process_count_name(options, recognised=death.recognised))
     if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
