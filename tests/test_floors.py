@@ -17,6 +17,7 @@ FLOORS = {
     "wdsflow.version": 0,
     "wdsflow.text": 0,
     "wdsflow.lazy": 0,
+    "wdsflow.installed": 0,
     "wdsflow.old_objects": 0,
     "wdsflow.shards": 1,
     "wdsflow.engines": 1,

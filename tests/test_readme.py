@@ -25,6 +25,7 @@ import click
 import pytest
 from support import faults
 
+from tests.distributions import write_distribution
 from tests.printed.pasted import Done, paste, words
 from wdsflow import example_shards
 from wdsflow.cli.main import COMMANDS, _split_at_dashes, wdsflow
@@ -93,17 +94,7 @@ def install(folder: Path) -> None:
         if not name.endswith("pyproject.toml"):
             continue
         project = tomllib.loads(text)["project"]
-        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-        info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(head)
-        groups = {
-            group: "\n".join(f"{name} = {place}" for name, place in entries.items())
-            for group, entries in project["entry-points"].items()
-        }
-        (info / "entry_points.txt").write_text(
-            "\n".join(f"[{group}]\n{text}\n" for group, text in groups.items())
-        )
+        write_distribution(folder, project["name"], project["entry-points"], project["version"])
 
 
 def img2dataset(folder: Path, drawn: list[example_shards.Scene]) -> None:

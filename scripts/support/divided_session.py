@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import pytest
 
+from support.huge_pages import collapse
 from support.processor_seconds import unit_name
 
 # Bytes of a number in the queue. A pipe holds 64 KiB: more units than there will be.
@@ -50,6 +51,7 @@ class DividedSession:
         queue = _queue(len(units))
         # The garbage collector of a fork neither looks through what was collected nor copies it.
         gc.freeze()
+        collapse()
         outputs: dict[int, IO[bytes]] = {}
         for _ in range(self._processes):
             output = tempfile.TemporaryFile()  # noqa: SIM115 - the fork has it too

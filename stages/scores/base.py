@@ -6,11 +6,13 @@ reads a sample through a ``View``, which reads and decodes each part once, and o
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 from unicodedata import unidata_version
+
+from wdsflow.installed import version_of
+from wdsflow.text.install import install_extras
 
 from ..base import ClassFacts, check_choice
 from .sample_fields import ScoreError as ScoreError  # noqa: PLC0414 - scores import it from here
@@ -160,6 +162,15 @@ class Score(ClassFacts):
     def versions(self) -> dict[str, str | None]:
         """Return the versions of the libraries that affect a value."""
         return versions_of(*self.packages, *self.optional)
+
+    @classmethod
+    def check_installed(cls) -> None:
+        """Raise ValueError if a package of an extra is not installed: each sample would fail."""
+        if not cls.needs:
+            return
+        for package in cls.packages:
+            if version_of(package) is None:
+                raise ValueError(f"{cls.name} needs {package}: {install_extras(*cls.needs)}")
 
     def identity(self) -> dict[str, object]:
         """Return everything that a value depends on besides the sample.
@@ -350,13 +361,4 @@ def versions_of(*names: str) -> dict[str, str | None]:
 
     "unicode" is the version of Python's tables.
     """
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions: dict[str, str | None] = dict.fromkeys(names)
-    for name in names:
-        if name == "unicode":
-            versions[name] = unidata_version
-            continue
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
+    return {name: unidata_version if name == "unicode" else version_of(name) for name in names}

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TypeGuard, get_origin
+
+from wdsflow.installed import entry_points_of
 
 from .base import Score
 
@@ -67,7 +68,6 @@ def _is_score(value: object) -> TypeGuard[type[Score]]:
 SCORES: dict[str, type[Score]] = {score.name: score for score in _builtin_scores()}
 
 
-@cache
 def all_scores() -> dict[str, type[Score]]:
     """Return wdsflow's scores and those of other distributions, by name.
 
@@ -76,10 +76,8 @@ def all_scores() -> dict[str, type[Score]]:
 
     Raises ValueError if an entry point is not a score, or has another name than its score.
     """
-    from importlib.metadata import entry_points
-
     scores: dict[str, type[Score]] = {}
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points_of(GROUP):
         score = entry.load()
         if not _is_score(score) or score.name != entry.name:
             raise ValueError(

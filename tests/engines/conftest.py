@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.distributions import write_distribution
 from tests.engines.cluster import ROOT, Cluster
 from tests.models import own
 
@@ -39,14 +40,8 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     They are those of ``tests.models.own``, and one that kills the process that computes it.
     """
     folder = tmp_path_factory.mktemp("site")
-    (folder / "killer-1.0.dist-info").mkdir()
+    write_distribution(folder, "killer", {"wdsflow.scores": {"killer": "killer:Killer"}})
     (folder / "killer.py").write_text(KILLER)
-    (folder / "killer-1.0.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n"
-    )
-    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text(
-        "[wdsflow.scores]\nkiller = killer:Killer\n"
-    )
     own.describe(folder)
     return folder
 

@@ -6,7 +6,7 @@ A process is replaced if its device is lost.
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from wdsflow.engines.site import Site
 from wdsflow.memory.batching.attempt import POISONED
 from wdsflow.memory.batching.device import HostDevice
 from wdsflow.models.memory_share import memory_share
-from wdsflow.stages.scores import all_scores
 from wdsflow.stages.scores.model.model import Model
 
 pytestmark = [
@@ -37,13 +36,10 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 
 @pytest.fixture(autouse=True)
-def known(scores: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def known(scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the scores of ``tests.models.own`` be found here, too."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(scores), *sys.path]))
     monkeypatch.syspath_prepend(str(scores))
-    all_scores.cache_clear()
-    yield
-    all_scores.cache_clear()
 
 
 def shards(folder: Path) -> str:

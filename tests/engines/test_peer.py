@@ -91,8 +91,8 @@ def test_a_family_ends_when_the_process_that_asked_is_killed() -> None:
     ],
 )
 def test_a_keeper_holds_no_file_whatever_the_system_tells_of_them(system: str) -> None:
-    code = f"import os; {system}; from wdsflow.engines.keeper import become_keeper; become_keeper(); os.closerange(3, 99); input(); os._exit(7)"
     ready, tell = os.pipe()
+    code = f"import os; {system}; from wdsflow.engines.keeper import become_keeper; become_keeper(); os.close({tell}); input(); os._exit(7)"
     peer = Peer(code, kept=False, inherit=(tell,))
     os.close(tell)
     assert os.read(ready, 1) == b""  # the keeper does not hold what the process has closed

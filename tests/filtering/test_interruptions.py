@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.distributions import write_distribution
 from tests.filtering.shards import digests, write_shards
 from tests.processes import await_end
 from tests.shards.archives import names
@@ -316,14 +317,8 @@ class Killer(Score):
 
 def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: Path):
     folder = tmp_path / "site"
-    (folder / "killer-1.0.dist-info").mkdir(parents=True)
+    write_distribution(folder, "killer", {"wdsflow.scores": {"killer": "killer:Killer"}})
     (folder / "killer.py").write_text(KILLER)
-    (folder / "killer-1.0.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n"
-    )
-    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text(
-        "[wdsflow.scores]\nkiller = killer:Killer\n"
-    )
     source = write_shards(tmp_path / "in", shards=1, samples=10)
     done = run("filter", source, "-o", tmp_path / "out", "--where", "killer == 1", path=folder)
     assert done.returncode == 0, done.stderr

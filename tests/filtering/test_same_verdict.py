@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
+from tests.distributions import write_distribution
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
@@ -23,7 +24,7 @@ from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
 from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import canonical_recipe
-from wdsflow.stages.scores import Score, Tier, View, all_scores
+from wdsflow.stages.scores import Score, Tier, View
 
 HERE = RunOptions(jobs=0)
 IMAGES = [
@@ -243,12 +244,9 @@ class Perhaps(Score):
 
 @pytest.mark.deep
 def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, monkeypatch):
-    info = tmp_path / "perhaps-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: perhaps\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[wdsflow.scores]\nperhaps = {__name__}:Perhaps\n")
+    entries = {"wdsflow.scores": {"perhaps": f"{__name__}:Perhaps"}}
+    write_distribution(tmp_path, "perhaps", entries)
     monkeypatch.syspath_prepend(str(tmp_path))
-    all_scores.cache_clear()
     measure_shards(str(copies), tmp_path / "scored", Recipe(scores=("perhaps",)), HERE)
     for unknown in ("quarantine", "keep"):
         recipe = Recipe(where="perhaps > 0", unknown=unknown)
@@ -257,5 +255,3 @@ def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, m
         )
         filter_shards(str(copies), tmp_path / f"filter-{unknown}", recipe, HERE)
         assert outcomes(tmp_path / f"cut-{unknown}") == outcomes(tmp_path / f"filter-{unknown}")
-    monkeypatch.undo()
-    all_scores.cache_clear()

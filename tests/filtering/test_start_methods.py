@@ -9,16 +9,13 @@ import pytest
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from wdsflow import Recipe, RunOptions, filter_shards
-from wdsflow.stages.scores import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")
 
 
 @pytest.fixture(autouse=True)
-def own_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def own_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own.install(tmp_path / "site", monkeypatch)
-    yield
-    all_scores.cache_clear()
 
 
 @pytest.mark.deep

@@ -1,12 +1,9 @@
 import pytest
 
 from tests.models import own
-from wdsflow.stages.scores import all_scores
 
 
 @pytest.fixture(autouse=True)
 def own_scores(tmp_path, monkeypatch):
     """Make the scores of ``tests.models.own`` known, as an installed package would."""
     own.install(tmp_path / "site", monkeypatch)
-    yield
-    all_scores.cache_clear()

@@ -14,46 +14,41 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tests.distributions import write_distribution
 from wdsflow.stages.scores import BatchScore
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
-_ENTRIES = """[wdsflow.scores]
-letters = tests.models.own:Letters
-brittle = tests.models.own:Brittle
-sized = tests.models.own:Sized
-brightest = tests.models.own:Brightest
-vowels_of_upper = tests.models.own:VowelsOfUpper
-faulty = tests.models.faulty:Faulty
-faulty_batch = tests.models.faulty:FaultyBatch
-faulty_plain = tests.models.faulty:FaultyPlain
-odd_plain = tests.models.odd:OddPlain
-odd_pixels = tests.models.odd:OddPixels
-odd_text = tests.models.odd:OddText
-odd_dataset = tests.models.odd:OddDataset
-odd_batch = tests.models.odd:OddBatch
-slow_text = tests.models.slow:SlowText
-slow_batch = tests.models.slow:SlowBatch
-"""
+_SCORES = {
+    "letters": "tests.models.own:Letters",
+    "brittle": "tests.models.own:Brittle",
+    "sized": "tests.models.own:Sized",
+    "brightest": "tests.models.own:Brightest",
+    "vowels_of_upper": "tests.models.own:VowelsOfUpper",
+    "faulty": "tests.models.faulty:Faulty",
+    "faulty_batch": "tests.models.faulty:FaultyBatch",
+    "faulty_plain": "tests.models.faulty:FaultyPlain",
+    "odd_plain": "tests.models.odd:OddPlain",
+    "odd_pixels": "tests.models.odd:OddPixels",
+    "odd_text": "tests.models.odd:OddText",
+    "odd_dataset": "tests.models.odd:OddDataset",
+    "odd_batch": "tests.models.odd:OddBatch",
+    "slow_text": "tests.models.slow:SlowText",
+    "slow_batch": "tests.models.slow:SlowBatch",
+}
 
 
 def install(folder: Path, monkeypatch: Any) -> None:
     """Let the scores of this module be found, here and in processes that are started."""
-    from wdsflow.stages.scores import all_scores
-
     describe(folder)
     root = Path(__file__).resolve().parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(root), *sys.path]))
     monkeypatch.syspath_prepend(str(folder))
-    all_scores.cache_clear()
 
 
 def describe(folder: Path) -> None:
     """Write what makes them an installed package where ``folder`` is on the path."""
-    info = folder / "own_scores-1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-scores\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(_ENTRIES)
+    write_distribution(folder, "own-scores", {"wdsflow.scores": _SCORES})
 
 
 @dataclass(frozen=True, kw_only=True)

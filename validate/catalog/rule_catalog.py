@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import get_origin
+
+from wdsflow.installed import entry_points_of
 
 from .. import rules as rule_modules
 from ..finding import Severity
@@ -49,7 +50,7 @@ def catalog() -> dict[str, type[Rule]]:
             a unique code.
     """
     rules = dict(builtin_rules())
-    for point in entry_points(group=GROUP):
+    for point in entry_points_of(GROUP):
         rule = point.load()
         entry = f"entry point {point.name} = {point.value}"
         if not _is_rule(rule):

@@ -14,7 +14,7 @@ from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.text.install import check_installed, install_extras
+from wdsflow.text.install import install_extras
 from wdsflow.text.options import argument, option
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, without_markup
@@ -154,7 +154,7 @@ def _range(score: "type[Score]") -> str:
 def _needs(score: "type[Score]") -> str:
     """Return the extra that a score needs, or the command that installs it."""
     try:
-        check_installed(score.name, score.packages, score.needs)
+        score.check_installed()
     except ValueError:
         return install_extras(*score.needs)
     return f"the extra {', '.join(score.needs)}, which is installed"

@@ -7,16 +7,15 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Literal
 
+from wdsflow.installed import version_of
 from wdsflow.text.install import install_packages
 
 # webdataset marks the end of a shard with {} from this version on; OpenCLIP's grouping expects it
 # from that one on.
 _MARKS_ENDS = (0, 2, 95)
 _GROUPS_WITH_MARKS = (4, 3)
-_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 # Distributions whose versions change how shards are read, or that doctor reports.
 DISTRIBUTIONS = tuple(
@@ -44,13 +43,9 @@ def versions() -> dict[str, str]:
     """
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in DISTRIBUTIONS:
-        try:
-            installed = metadata.distribution(name)
-        except metadata.PackageNotFoundError:
-            continue
-        # metadata.version parses the whole record as an e-mail: a millisecond each.
-        match = _VERSION.search(installed.read_text("METADATA") or "")
-        found[name] = match[1] if match else installed.version
+        version = version_of(name)
+        if version is not None:
+            found[name] = version
     return found
 
 

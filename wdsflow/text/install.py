@@ -122,16 +122,3 @@ def _has_program(name: str) -> bool:
     if path is None:
         return False
     return os.path.dirname(os.path.abspath(path)) == os.path.dirname(sys.executable)
-
-
-def check_installed(name: str, packages: Sequence[str], extras: Sequence[str]) -> None:
-    """Raise ValueError if something that needs extras lacks a package: each sample would fail."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    if not extras:
-        return
-    for package in packages:
-        try:
-            version(package)
-        except PackageNotFoundError:
-            raise ValueError(f"{name} needs {package}: {install_extras(*extras)}") from None

@@ -4,7 +4,9 @@ from dataclasses import fields
 
 import pytest
 
-from wdsflow.stages.scores import SCORES, DatasetScore, ScoreError, View, all_scores, make_score
+from tests.distributions import write_distribution
+from wdsflow.stages.scores import SCORES, DatasetScore, ScoreError, View, make_score
+from wdsflow.stages.scores.image_headers import Bytes
 from wdsflow.stages.scores.model.model_score import ModelScore
 
 SETTINGS = {
@@ -93,27 +95,18 @@ def test_one_sample_has_no_score_of_the_data_set(name):
         ALL[name].score(View({}))
 
 
-class Entry:
-    def __init__(self, name, value):
-        self.name, self.value = name, repr(value)
-        self.load = lambda: value
+class Mine(Bytes, name="mine"):
+    """A score of another distribution."""
 
 
-def test_scores_of_others_come_by_entry_points(monkeypatch):
-    mine = type("Mine", (SCORES["width"],), {"name": "mine"})
-
-    def having(*entries):
-        monkeypatch.setattr(
-            "importlib.metadata.entry_points", lambda group: [Entry(*each) for each in entries]
-        )
-        all_scores.cache_clear()
-
-    try:
-        having(("mine", mine))
-        assert isinstance(make_score("mine", image="png"), mine)
-        having(("other", mine))
-        with pytest.raises(ValueError, match="not a score of that name"):
-            make_score("other")
-    finally:
-        monkeypatch.undo()
-        all_scores.cache_clear()
+def test_scores_of_others_come_by_entry_points(tmp_path, monkeypatch):
+    place = f"{__name__}:Mine"
+    write_distribution(tmp_path / "right", "right", {"wdsflow.scores": {"mine": place}})
+    write_distribution(tmp_path / "wrong", "wrong", {"wdsflow.scores": {"other": place}})
+    with pytest.raises(ValueError, match="mine"):
+        make_score("mine")
+    monkeypatch.syspath_prepend(str(tmp_path / "right"))
+    assert isinstance(make_score("mine", image="png"), Mine)
+    monkeypatch.syspath_prepend(str(tmp_path / "wrong"))
+    with pytest.raises(ValueError, match="not a score of that name"):
+        make_score("other")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.distributions import write_distribution
 from wdsflow.cli.main import main
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
@@ -109,47 +110,41 @@ class Foreign(Rule):
         return ()
 
 
-class EntryPoint:
-    """What importlib.metadata gives for ``x901 = package:Foreign``."""
-
-    name, value, dist = "x901", "package:Foreign", None
-
-    def __init__(self, target: object) -> None:
-        self.target = target
-
-    def load(self) -> object:
-        return self.target
+def foreign_rule(folder: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Install a distribution whose entry point names an object."""
+    write_distribution(folder, "foreign", {"wdsflow.rules": {"x901": place}})
+    monkeypatch.syspath_prepend(str(folder))
 
 
-def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        "wdsflow.validate.catalog.rule_catalog.entry_points",
-        lambda group: [EntryPoint(Foreign)] if group == "wdsflow.rules" else [],
-    )
+def test_rules_of_other_distributions_join_the_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert "X901" not in catalog()
+    foreign_rule(tmp_path, monkeypatch, f"{__name__}:Foreign")
 
     assert catalog()["X901"] is Foreign
     assert explain("X901") == "X901 (info): A rule of another distribution\n\n\n"
 
 
-@pytest.mark.parametrize("target", [object(), int, Rule], ids=["object", "int", "Rule"])
-def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch, target: object):
-    monkeypatch.setattr(
-        "wdsflow.validate.catalog.rule_catalog.entry_points", lambda group: [EntryPoint(target)]
-    )
+@pytest.mark.parametrize(
+    "place", ["wdsflow:__doc__", "builtins:int", "wdsflow.validate.rules.kit.base:Rule"]
+)
+def test_an_entry_point_that_is_no_rule_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    foreign_rule(tmp_path, monkeypatch, place)
 
-    with pytest.raises(BadRule, match="x901 = package:Foreign: not a subclass"):
+    with pytest.raises(BadRule, match=f"x901 = {place}: not a subclass"):
         catalog()
 
 
 def test_a_code_cannot_be_taken_twice(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(Foreign, "code", "W001")
-    monkeypatch.setattr(
-        "wdsflow.validate.catalog.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)]
-    )
+    foreign_rule(tmp_path, monkeypatch, f"{__name__}:Foreign")
 
-    refusal = r"the code W001 is that of wdsflow\.validate\.rules\.archive_damage\.Truncated"
+    refusal = r"the code W001 is that of wdsflow\.validate\.rules\.archive_damage\.Truncated: give it another, or uninstall foreign"
     with pytest.raises(BadRule, match=refusal):
         catalog()
     # Before any shard is read.

@@ -19,7 +19,6 @@ from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.model.model_score import ModelScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_catalog import all_scores
-from wdsflow.text.install import check_installed
 
 from .score_values import is_builtin
 
@@ -69,7 +68,7 @@ class FilterPlan:
             (requested if is_for_all else ranked).extend(number.calls)
         self.ranked_calls = tuple(dict.fromkeys(ranked))
         for score in self.scores.values():
-            check_installed(score.name, score.packages, score.needs)
+            score.check_installed()
             score.check_files()
         self._group_scores()
         requested = [call for call in requested if call not in self.dataset_calls]

@@ -6,10 +6,10 @@ Errors name the position.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from importlib.metadata import version
 from typing import Any, Literal, Union, get_args, get_origin
 
 from wdsflow.expressions.errors import unknown_name_hint
+from wdsflow.installed import version_of
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 
@@ -48,7 +48,9 @@ def written_stages(stages: Sequence[SampleStage]) -> list[object]:
 
 def stage_identities(stages: Sequence[SampleStage]) -> list[object]:
     """Return the values that determine the result of stages in addition to their settings."""
-    return [{"ftfy": version("ftfy")} if isinstance(stage, CleanText) else {} for stage in stages]
+    return [
+        {"ftfy": version_of("ftfy")} if isinstance(stage, CleanText) else {} for stage in stages
+    ]
 
 
 def _stage(number: int, item: object) -> SampleStage:

@@ -13,9 +13,9 @@ import re
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from importlib import metadata
 from typing import TypeVar
 
+from wdsflow.installed import version_of
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import release_numbers
 from wdsflow.shards.shard_names import IMAGES
@@ -280,10 +280,7 @@ def installed_openclip() -> str | None:
     """Return the installed version of open_clip_torch if its training part can be imported."""
     if importlib.util.find_spec("open_clip_train") is None:
         return None
-    try:
-        return metadata.version("open_clip_torch")
-    except metadata.PackageNotFoundError:
-        return None
+    return version_of("open_clip_torch")
 
 
 def _parse_with_openclip(argv: Sequence[str]) -> Namespace:

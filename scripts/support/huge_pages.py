@@ -1,0 +1,45 @@
+"""Moves the memory of this process into huge pages, before it forks many processes.
+
+A fork copies the page tables of its parent: of 500 MB in pages of 4 KiB they have 120,000 entries,
+and copying and releasing them takes longer than most programs that are forked here. In pages of
+2 MiB they have 250.
+"""
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HUGE = 2 << 20
+# Of madvise(2), since Linux 6.1; older ones refuse it.
+_MADV_COLLAPSE = 25
+
+
+def collapse() -> int:
+    """Move all memory that can be written to, and is not that of a file, into huge pages.
+
+    Returns how many bytes are in huge pages now; 0 where the system cannot do that.
+    """
+    if sys.platform != "linux":
+        return 0
+    madvise = ctypes.CDLL(None).madvise
+    collapsed = 0
+    for start, end in _anonymous_ranges():
+        first_whole = -(-start // HUGE) * HUGE
+        for address in range(first_whole, end - HUGE + 1, HUGE):
+            status = madvise(
+                ctypes.c_void_p(address), ctypes.c_size_t(HUGE), ctypes.c_int(_MADV_COLLAPSE)
+            )
+            if status == 0:
+                collapsed += HUGE
+    return collapsed
+
+
+def _anonymous_ranges() -> Iterator[tuple[int, int]]:
+    """Yield the first and the last address plus 1 of each range, as in proc_pid_maps(5)."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, rights, _, _, _, *name = line.split(maxsplit=5)
+        if not rights.startswith("rw") or name not in ([], ["[heap]"]):
+            continue
+        start, _, end = addresses.partition("-")
+        yield int(start, 16), int(end, 16)

@@ -1,0 +1,47 @@
+"""What is installed where this process imports from: versions, and what distributions offer.
+
+To look through 200 distributions takes 0.1 s. They are looked through once, and again where
+``sys.path`` has changed since.
+"""
+
+import re
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the version of a distribution, None if it is not installed."""
+    return _version_of(distribution, tuple(sys.path))
+
+
+def entry_points_of(group: str) -> "list[EntryPoint]":
+    """Return the entry points of a group, those of all distributions."""
+    return list(_entry_points(tuple(sys.path)).select(group=group))
+
+
+@lru_cache(maxsize=256)
+def _version_of(distribution: str, _path: tuple[str, ...]) -> str | None:
+    # Slow to import.
+    from importlib import metadata
+
+    try:
+        installed = metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+    # metadata.version parses the whole record as an e-mail: a millisecond each.
+    match = _VERSION.search(installed.read_text("METADATA") or "")
+    return match[1] if match else installed.version
+
+
+@lru_cache(maxsize=4)
+def _entry_points(_path: tuple[str, ...]) -> "EntryPoints":
+    # Slow to import.
+    from importlib.metadata import entry_points
+
+    return entry_points()  # type: ignore[return-value]
