@@ -86,7 +86,7 @@ def feed_forecast(
     counted = given is None and not has_size(urls, sidecars or Sidecars())
     # If none is usable, the samples after a repair.
     if counted:
-        unreached = sum(shard.unreached for shard in evidence.shards)
+        unreached = sum(shard.samples_after_stop for shard in evidence.shards)
         given = max(1, (verdict.usable or verdict.samples) + unreached)
     trained = replace(
         arguments, train_data=named, train_num_samples=given, dataset_type="webdataset"
@@ -123,4 +123,4 @@ def fatal_findings(context: Context, findings: Sequence[Finding]) -> list[Findin
 
 def reads_past_damage(evidence: Evidence) -> bool:
     """Return whether samples follow damage in a shard."""
-    return any(shard.unreached for shard in evidence.shards)
+    return any(shard.samples_after_stop for shard in evidence.shards)

@@ -59,7 +59,7 @@ class Advice:
     # Of the training command, which the command judges again.
     flags: tuple[str, ...] = ()
     # The command runs the pipeline of --pipeline to its end.
-    reads_on: bool = False
+    runs_pipeline: bool = False
 
     @property
     def text(self) -> str:

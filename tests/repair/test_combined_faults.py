@@ -143,7 +143,7 @@ def check(seed: int, folder: Path) -> None:
     really = trained(outputs) if outputs else 0
     words = f"seed {seed}, {' '.join(plan.options())}"
     assert plan.expected_samples == report.total("samples_written"), words
-    assert [step.option for step in report.idle] == [], words
+    assert [step.option for step in report.steps_without_effect] == [], words
     assert before <= after == really, words
 
 

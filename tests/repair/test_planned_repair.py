@@ -121,7 +121,7 @@ def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path
     before = trained([str(tmp_path / f"{shard}.tar") for shard in range(2)])
     plan = plan_repair(urls)
     report = repair_shards(urls, tmp_path / "out", plan=plan)
-    assert (report.difference, report.idle) == ("", [])
+    assert (report.difference, report.steps_without_effect) == ("", [])
     assert before < trained([str(tmp_path / f"out/{shard}.tar") for shard in range(2)]) == 12
 
 

@@ -112,7 +112,7 @@ def test_a_caption_that_is_not_in_the_encoding_stays_as_it_is(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("1.jpg", b"x"), ("1.txt", b"caf\x81\xe9")])
     report = repair_shards(str(tmp_path / "0.tar"), tmp_path / "out", caption_encoding="cp1252")
     assert report.merged("missed") == {"caption is neither UTF-8 nor cp1252": 1}
-    assert report.idle
+    assert report.steps_without_effect
     assert read_tar(tmp_path / "out/0.tar")[1] == ("1.txt", b"caf\x81\xe9")
 
 

@@ -215,7 +215,7 @@ def test_a_graft_of_nothing_but_nulls_changes_no_byte_of_a_sample(tmp_path):
         on="key",
         fields=["txt=c"],
     )
-    assert report.idle == ["txt=c"]
+    assert report.values_not_set == ["txt=c"]
     assert (tmp_path / "out/0.tar").read_bytes() == stream.getvalue()[
         : (tmp_path / "out/0.tar").stat().st_size
     ]

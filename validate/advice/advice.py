@@ -53,7 +53,7 @@ def advise_full_run(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
     for verdict in verdicts:
         if verdict.run is not None and verdict.run.ended_by in ("samples", "time"):
             action = f"run {escape(verdict.title, 200)} over all shards, to its own end"
-            yield Advice(0, action, verdict.reader, verdict.title, reads_on=True)
+            yield Advice(0, action, verdict.reader, verdict.title, runs_pipeline=True)
 
 
 def _loses(verdict: Verdict) -> bool:

@@ -35,7 +35,7 @@ class _PasteableCommands:
 
     def of_advice(self, advice: Advice) -> Advice:
         """Return the advice with its command."""
-        if advice.reads_on:
+        if advice.runs_pipeline:
             return replace(advice, command=self._invocation.full_run_command())
         if advice.options is not None:
             return replace(advice, command=self._repair(advice.options))

@@ -77,6 +77,6 @@ def _defects_of(shard: ShardEvidence) -> Counter[str]:
     for name, tally in shard.tallies.items():
         if tally.count:
             defects[TALLIES[name]] = tally.count
-    if shard.unreached:
-        defects["samples after damage at which readers stop"] = shard.unreached
+    if shard.samples_after_stop:
+        defects["samples after damage at which readers stop"] = shard.samples_after_stop
     return defects

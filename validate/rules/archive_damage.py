@@ -126,12 +126,12 @@ def never_reached(shard: ShardEvidence) -> str:
 
     Such as "12 valid members (4 samples) after it are never read".
     """
-    if not shard.beyond:
+    if not shard.members_after_stop:
         return ""
-    members = how_many(shard.beyond, "valid member")
-    if shard.unreached:
-        members += f" ({how_many(shard.unreached, 'sample')})"
-    verb = "is" if shard.beyond == 1 else "are"
+    members = how_many(shard.members_after_stop, "valid member")
+    if shard.samples_after_stop:
+        members += f" ({how_many(shard.samples_after_stop, 'sample')})"
+    verb = "is" if shard.members_after_stop == 1 else "are"
     return f"{members} after it {verb} never read"
 
 

@@ -82,7 +82,7 @@ def _joined(
     for shard, as_read in zip(evidence.shards, read, strict=True):
         if as_read is shard or as_read.error is not None:
             continue
-        missing = shard.samples - as_read.unreached - as_read.runs.count
+        missing = shard.samples - as_read.samples_after_stop - as_read.runs.count
         if missing > 0:
             count += missing
             first = first or shard.url
@@ -93,9 +93,9 @@ def _joined(
 
 def _after_damage(read: list[ShardEvidence], samples: int, reader: Reader) -> Iterator[Reason]:
     opened = [shard for shard in read if shard.error or reader.opens(shard)]
-    damaged = [shard for shard in opened if shard.unreached]
+    damaged = [shard for shard in opened if shard.samples_after_stop]
     if damaged:
-        count = sum(shard.unreached for shard in damaged)
+        count = sum(shard.samples_after_stop for shard in damaged)
         location = LossLocation(damaged[0].url, None, damaged[0].stop.offset)
         text = "they are after damage at which readers stop"
         yield _counted("unreached", count, samples, text, location)

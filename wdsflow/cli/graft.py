@@ -44,10 +44,10 @@ def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> No
         what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
         refuse(what, f"see what is wrong: {typed.other_command('validate', *urls)}")
     print_lines(*str(report).splitlines())
-    for option in report.idle:
+    for option in report.values_not_set:
         print(f"wdsflow: --set {escape(option, 200)} changed no sample", file=sys.stderr)
     if report.lost:
         print_lines(f"damage: {typed.other_command('validate', *urls)}")
     if report.total("written"):
         print_lines(*new_shards_lines(out, report.missing_outputs))
-    sys.exit(int(report.lost or report.refused or bool(report.idle)))
+    sys.exit(int(report.lost or report.refused or bool(report.values_not_set)))

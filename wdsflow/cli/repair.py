@@ -61,7 +61,7 @@ def repair(typed: Typed, shards: NewShards, readers: Readers, options: RepairOpt
         look = typed.other_command("validate", *urls)
         if all(shard.unread for shard in report.shards):
             refuse(_nothing_read_message(report), f"see what is wrong: {look}")
-        for step in report.idle:
+        for step in report.steps_without_effect:
             print(
                 f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}",
                 file=sys.stderr,
@@ -71,7 +71,9 @@ def repair(typed: Typed, shards: NewShards, readers: Readers, options: RepairOpt
                 f"wdsflow: {report.difference}; to see which are missing: {look}", file=sys.stderr
             )
         _show(report, folder, look)
-    sys.exit(int(report.lost or bool(report.idle or report.warning or report.difference)))
+    sys.exit(
+        int(report.lost or bool(report.steps_without_effect or report.warning or report.difference))
+    )
 
 
 def _with_plan(

@@ -49,14 +49,14 @@ class WorkerFailure(NamedTuple):
 
     ``errno``: that of an OSError, otherwise 0. ``trace``: the traceback.
 
-    ``fatal``: others would fail, too. ``blames``: the name of the cause, if it is known.
+    ``fatal``: others would fail, too. ``culprit``: the name of the cause, if it is known.
     """
 
     text: str
     errno: int = 0
     trace: str = ""
     fatal: bool = False
-    blames: str = ""
+    culprit: str = ""
 
 
 def failure_of(error: BaseException) -> WorkerFailure:
@@ -72,7 +72,7 @@ def failure_of(error: BaseException) -> WorkerFailure:
             0,
             where,
             fatal=isinstance(error, EnvironmentMismatchError),
-            blames=getattr(error, "blames", ""),
+            culprit=getattr(error, "culprit", ""),
         )
     frames = traceback.extract_tb(error.__traceback__)
     location = ""

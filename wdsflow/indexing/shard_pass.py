@@ -78,7 +78,7 @@ def pass_over(url: Shard, rows: SampleRows | None) -> tuple[ShardFacts, ShardCon
         facts.damage = _damage(walk)
     except OSError as error:
         facts.damage = [error.detail if isinstance(error, SourceError) else str(error)]
-    facts.samples = shard.samples + shard.unreached
+    facts.samples = shard.samples + shard.samples_after_stop
     return facts, contents
 
 

@@ -26,10 +26,10 @@ _FIRST_BATCH_SHARE = 0.5
 class ModelError(ValueError):
     """A model cannot be loaded or run; the text is for users.
 
-    ``blames`` names a model that fails for every shard.
+    ``culprit`` names a model that fails for every shard.
     """
 
-    blames = ""
+    culprit = ""
 
 
 class PreparedModels(NamedTuple):
@@ -94,7 +94,7 @@ class LoadedModels:
                 outputs = self.runners[model].map(items, alone)
         except OutputsError as error:
             useless = ModelError(f"{model.display_name()}: {error}")
-            useless.blames = model.display_name()
+            useless.culprit = model.display_name()
             raise useless from None
         self._add_time(model, len(items), time.perf_counter() - started)
         return outputs

@@ -75,7 +75,7 @@ class RepairReport(OutputsReport[ShardRepair]):
         return any(shard.lost for shard in self.shards)
 
     @property
-    def idle(self) -> list[Step]:
+    def steps_without_effect(self) -> list[Step]:
         """The steps that were to change samples and changed none."""
         applied = self.merged("applied")
         return [step for step in self.plan.steps() if step.must_change and not applied[step.option]]

@@ -172,9 +172,9 @@ class ShardEvidence:
     # AppleDouble twins, but those after a stop.
     samples: int = 0
     # Valid members after the byte where readers stop.
-    beyond: int = 0
+    members_after_stop: int = 0
     # Of the samples, those that are wholly after that byte.
-    unreached: int = 0
+    samples_after_stop: int = 0
     stop: Stop = field(default_factory=Stop)
     # As webdataset forms them.
     runs: Runs = field(default_factory=Runs)
@@ -183,7 +183,7 @@ class ShardEvidence:
     # With metadata members (Ray Data); None: the same as runs.
     all_runs: Runs | None = None
     # Of the runs, those whose key other keys had interrupted.
-    again: dict[Shape, int] = field(default_factory=dict)
+    interrupted_runs: dict[Shape, int] = field(default_factory=dict)
     fields: dict[str, FieldCount] = field(default_factory=dict)
     # Of its first samples, in the first shard if a reader makes columns.
     columns: "InferredColumns | None" = None

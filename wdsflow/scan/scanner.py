@@ -324,12 +324,12 @@ class Scanner:
 
     def _take_beyond(self, batch: MemberBatch) -> None:
         """Count the members after the end of the archive for tarfile."""
-        self.shard.beyond += len(batch.rows)
+        self.shard.members_after_stop += len(batch.rows)
         for member in batch.members:
             split = split_as_webdataset(member.name) if member.kind == "file" else None
             if split and not is_junk(*split) and split[0] not in self.keys:
                 self.keys.add(split[0])
-                self.shard.unreached += 1
+                self.shard.samples_after_stop += 1
 
     def finish(self, walk: MemberWalk) -> None:
         """Write the facts that are known only at the end of the shard."""
@@ -339,7 +339,7 @@ class Scanner:
         shard.runs = self.main.runs()
         shard.visible_runs = None if self.visible is None else self.visible.runs()
         shard.all_runs = None if self.all is None else self.all.runs()
-        shard.again = self.main.again
+        shard.interrupted_runs = self.main.interrupted
         shard.samples = len(self.keys)
         shard.key_sketch = smallest_hashes(self.keys, _SKETCH)
         shard.junk_sketch = smallest_hashes(self.twins, _SKETCH)

@@ -172,7 +172,7 @@ def feed(
         )
         warn_of_long_epoch(order, opened, given=epoch_samples is not None)
         loader = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
-        loader.again = partial(feed, **given | job_rank._asdict())
+        loader.make_again = partial(feed, **given | job_rank._asdict())
         return loader
     except ValueError as error:
         if isinstance(error, FeedStopped):

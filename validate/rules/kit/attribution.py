@@ -130,11 +130,11 @@ def _losses_in_shard(
             if fate.kind != "usable":
                 code = _rule_for_fate(context, bound, shard, run, fate, needs, pieces=len(fates))
                 lost[code] += run.count
-    for shape, count in shard.again.items():
+    for shape, count in shard.interrupted_runs.items():
         is_complete = any(fate.stage in ("decode", "batch") for fate in context.fates(bound, shape))
         samples += count * is_complete
-    if shard.unreached:
-        lost[_rule_for_ending(shard)] += shard.unreached
+    if shard.samples_after_stop:
+        lost[_rule_for_ending(shard)] += shard.samples_after_stop
     rest = samples - usable - lost.total()
     if rest < 0:
         _subtract_pieces(lost, -rest)

@@ -93,7 +93,7 @@ class GraftReport(OutputsReport[ShardGraft]):
         return any(shard.lost or shard.damaged for shard in self.shards)
 
     @property
-    def idle(self) -> list[str]:
+    def values_not_set(self) -> list[str]:
         """The requested values that were set in no sample."""
         done = self.merged("set")
         return [option for option in self.options if not done[option]]

@@ -61,7 +61,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             weakref.finalize(self, abandon).atexit = False
         self.headroom: Headspace | None = None
         # Makes this feed in another process.
-        self.again: Callable[[], Loader] | None = None
+        self.make_again: Callable[[], Loader] | None = None
 
     @property
     def epoch(self) -> int:
@@ -129,11 +129,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
-        if self.again is None:
+        if self.make_again is None:
             raise TypeError(
                 "this loader cannot be copied or pickled: call get_data in the process that iterates"
             )
-        return self.again, (), (self._recipe.rank_detected, self.state_dict())
+        return self.make_again, (), (self._recipe.rank_detected, self.state_dict())
 
     def __setstate__(self, state: tuple[bool, Mapping[str, Any]]) -> None:
         # ``again`` names the rank: it must still be that of the process that iterates.
