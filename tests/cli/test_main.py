@@ -1,3 +1,4 @@
+import io
 import subprocess
 import sys
 from importlib import import_module
@@ -23,6 +24,16 @@ def run(*words: str) -> int:
 def test_the_version_is_told(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out == f"wdsflow {wdsflow.__version__}\n"
+
+
+def test_a_character_that_the_terminal_has_not_is_escaped(tmp_path, monkeypatch):
+    shard = tmp_path / "é.tar"
+    shard.write_bytes(bytes(1024))
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert run("validate", str(shard)) == 1
+    sys.stdout.flush()
+    assert b"\\xe9.tar" in written.getvalue()
 
 
 def test_help_names_every_command_with_a_whole_sentence(capsys):
