@@ -1,6 +1,7 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ import transformers
 
 from tests.stages.scores import tiny_models
 from wdsflow.stages.scores.model.pictures.prepare import Prepare
-from wdsflow.stages.scores.model.transformer.captions import token_ids
+from wdsflow.stages.scores.model.transformer.captions import text_facts, token_ids
 from wdsflow.stages.scores.model.transformer.loading import load_model, pretrained, tokenizer_of
 from wdsflow.stages.scores.model.transformer.processor import PrepareByProcessor, preparation
 
@@ -301,6 +302,16 @@ def test_texts_are_cut_where_asked_and_where_the_model_ends(folders):
         .make()
     )
     assert len(short) == 5
+
+
+def test_a_file_of_tokens_is_read_without_transformers_only_where_both_agree(folders, tmp_path):
+    assert text_facts(folders["bert"]).file == str(Path(folders["bert"], "tokenizer.json"))
+    other = shutil.copytree(folders["bert"], tmp_path / "other")
+    settings = json.loads((other / "tokenizer_config.json").read_text())
+    settings["additional_special_tokens"] = ["<photo>"]
+    (other / "tokenizer_config.json").write_text(json.dumps(settings))
+    # Transformers adds this token, and the file does not know it.
+    assert text_facts(str(other)).file == ""
 
 
 def test_a_model_that_lacks_weights_is_refused(folders):
