@@ -37,6 +37,8 @@ LARGE = (
     "psutil",
 )
 TESTED = "wdsflow"
+# Objects that are made before the garbage collector looks through them.
+NEW_OBJECTS = 10_000
 # Imports webdataset, whose version differs between groups: not imported before the fork.
 WITH_WEBDATASET = "wdsflow.training"
 
@@ -55,6 +57,8 @@ def main(arguments: list[str]) -> int:
         _collect_one()
         # Neither looked through nor copied in each process.
         gc.freeze()
+        # Of 700 by default: it takes a tenth of the processor time to look for garbage so often.
+        gc.set_threshold(NEW_OBJECTS)
         # Each process would count the frozen objects once, which takes 20 ms.
         importlib.import_module("wdsflow.old_objects").has_frozen_objects()
     from support.divided_session import print_and_close
