@@ -171,7 +171,7 @@ def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> 
             workers[1],
             workers[3],
         ):
-            worker.ended.wait()
+            assert worker.ended.wait(60)
     assert [worker.kill_reason for worker in workers] == [
         "",
         *["it took more memory than is left of 1 MiB"] * 3,

@@ -601,9 +601,9 @@ def test_headspace_says_what_bounds_training(tmp_path):
     assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).wait_share == pytest.approx(0.01)
     assert "The feed is fast enough" in str(Headspace(9, 0.1, 0.099, 0.09, 1, 4))
     assert str(Headspace(9, 0.1, 0.03, 0.09, 1, 4)).endswith(
-        "3 cores would do, with decoders=3 instead of 1"
+        "3 cores would keep up, with decoders=3 instead of 1"
     )
-    assert "9 cores would do, 4 are there for this rank" in str(Headspace(9, 0.1, 0.01, 0.09, 1, 4))
+    assert "9 cores would keep up, and this rank has 4" in str(Headspace(9, 0.1, 0.01, 0.09, 1, 4))
     assert "Decoders work 30% of the time: reading the shards" in str(
         Headspace(9, 0.1, 0.01, 0.03, 1, 4)
     )

@@ -15,6 +15,7 @@ from wdsflow.engines.base import Engine, EngineError, T, Task, Work, WorkerFailu
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 from wdsflow.engines.worker import Worker
+from wdsflow.text.words import size
 
 # Seconds between two looks at the cluster.
 _POLL = 5.0
@@ -82,6 +83,7 @@ class RayEngine(Engine[T]):
         self._site = site
         self._workers = workers
         self._gpus = gpus
+        self._memory = memory
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
         # Ray must not restart actors: a new one gets a shard only once it runs.
         self._remote = ray.remote(RayWorker).options(
@@ -198,10 +200,14 @@ class RayEngine(Engine[T]):
 
     def _check_alive(self) -> None:
         if all(job is None for _, job in self._under_way.values()):
-            gpu = f" and {self._gpus:g} GPU" if self._gpus else ""
+            needs = ["a core"]
+            if self._gpus:
+                needs.append(f"{self._gpus:g} GPU")
+            if self._memory:
+                needs.append(f"{size(self._memory)} of memory")
             raise EngineError(
-                f"no node of the cluster has had a core{gpu} and the memory for an image"
-                f" to spare for {_PATIENCE:g} seconds"
+                f"no node of the cluster has had {' and '.join(needs)} to spare"
+                f" for {_PATIENCE:g} seconds; see what holds them: ray status"
             )
 
 

@@ -63,9 +63,8 @@ class Headspace:
             busy = f"Decoders work {self.cpu_seconds / self.fed / self.decoders:.0%} of the time"
             return f"{start}{busy}: reading the shards, or joining batches in the training process, is the bound"
         if self.decoders_needed > self.cores:
-            have = f"{self.cores} {'is' if self.cores == 1 else 'are'} there"
-            return f"{start}Decoding is the bound: {one} would do, {have} for this rank; smaller images or less augmentation help"
-        return f"{start}Decoding is the bound: {one} would do, with decoders={self.decoders_needed} instead of {self.decoders}"
+            return f"{start}Decoding is the bound: {one} would keep up, and this rank has {self.cores}; smaller images or less augmentation help"
+        return f"{start}Decoding is the bound: {one} would keep up, with decoders={self.decoders_needed} instead of {self.decoders}"
 
 
 def measure_headspace(
