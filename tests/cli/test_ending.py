@@ -55,6 +55,30 @@ def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
     assert done.returncode == 2
 
 
+FORKS = """
+import os, signal, time
+from wdsflow.cli.shared.ending import ending
+
+for command in range(2):
+    reading, writing = os.pipe()
+    with ending():
+        child = os.fork()
+        if not child:
+            os.write(writing, b"runs")
+            time.sleep(60)
+    os.read(reading, 4)
+    os.kill(child, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_processes_that_commands_fork_end_by_a_signal_as_usual():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout.split() == ["-15", "-15"]
+
+
 def heed_hangup():
     """Undo what nohup may have done, to the tests, too."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from types import FrameType
 from typing import NoReturn
 
@@ -139,11 +140,17 @@ def _terminated_on_signals() -> Iterator[None]:
     for number in _ENDING:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _terminate)
-    os.register_at_fork(after_in_child=_restore_signals)
+    _restore_signals_in_forks()
     try:
         yield
     finally:
         _restore_signals()
+
+
+@cache
+def _restore_signals_in_forks() -> None:
+    # For the life of the process: a caller of ``main`` may run many commands.
+    os.register_at_fork(after_in_child=_restore_signals)
 
 
 @contextlib.contextmanager
