@@ -416,6 +416,15 @@ def test_the_smallest_webp_is_one():
     assert read_header(data)[:4] == by_pillow(data)[:4]
 
 
+def test_a_webp_may_be_16_million_pixels_wide():
+    frame = encoded(photo(), "WEBP")[12:]
+    width, height = (1 << 24) - 2, 70_000
+    size = bytes(4) + (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    chunks = b"WEBPVP8X" + len(size).to_bytes(4, "little") + size + frame
+    header = read_header(b"RIFF" + len(chunks).to_bytes(4, "little") + chunks)
+    assert (header.format, header.width, header.height) == ("webp", width, height)
+
+
 def test_what_pillow_refuses_by_the_header_has_no_mode():
     png = bytearray(encoded(photo(), "PNG"))
     png[20] ^= 1

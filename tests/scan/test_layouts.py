@@ -173,6 +173,7 @@ PLAIN = (
     },
     {"images": ["a.jpg", "b.jpg"], "texts": "no list", "caption": "a cat"},
     {"images": ["front.jpg", "back.jpg"], "texts": ["one", "two"]},  # all of both: no document
+    {"images": ["a.jpg"], "texts": [None, "one"]},
     {"messages": "3 unread", "conversations": None, "image_info": {"image_name": "a.jpg"}},
     {"conversations": ["<image> <image>", "a.jpg"], "messages": [{"role": "user"}]},
     {"image_info": [{"width": 3}], "text_list": ["a"], "texts": [], "images": []},
