@@ -95,6 +95,21 @@ def test_each_worker_of_each_rank_reads_what_openclips_reads(
 
 
 @needs_their_loader
+def test_shards_that_are_read_five_times_an_epoch_give_what_openclips_loader_gives(
+    tmp_path, unshuffled
+):
+    args = arguments(
+        train_data=write_shards(tmp_path, [4, 3]), train_num_samples=30, workers=1, batch_size=3
+    )
+    results = []
+    for make in (upstream.get_wds_dataset, get_wds_dataset):
+        torch.manual_seed(1)
+        results.append(epochs(make(args, EVAL, True, tokenizer=as_text), 2))
+    assert results[0] == results[1]
+    assert [len(batches) for batches in results[0]] == [10, 10]
+
+
+@needs_their_loader
 def test_weighted_sources_are_drawn_as_openclip_draws_them(tmp_path, unshuffled):
     first, second = write_shards(tmp_path / "a", [5, 6]), write_shards(tmp_path / "b", [7, 4, 3])
     args = arguments(
