@@ -1,6 +1,7 @@
 """Model scores end to end: bounded batches, each sample once, one model for all workers."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -226,6 +227,19 @@ def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_sh
                 Recipe(scores=("sized(most=10)",)),
                 RunOptions(jobs=workers, device="cpu"),
             )
+
+
+def test_a_model_that_fails_at_its_largest_item_is_told_by_name_and_error():
+    class Narrow(own.LargestText):
+        """Takes no text of 50 characters."""
+
+        def run(self, loaded, batch):
+            raise IndexError(f"position {len(batch[0])} of 48")
+
+    model = Narrow(most=1000)
+    message = re.escape(f"{model.display_name()}: IndexError: position 50 of 48")
+    with pytest.raises(ModelError, match=f"^{message}$"):
+        LoadedModels("cpu").prepare((model,))
 
 
 def test_a_score_that_returns_too_few_values_is_told_by_name():
