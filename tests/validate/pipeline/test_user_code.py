@@ -182,7 +182,7 @@ def test_what_a_function_returns_instead_of_one_pipeline_is_refused(
 
 
 @pytest.mark.parametrize(
-    "built", [7, iter([]), [1, 2], [], [[1], map, Stage()], ["a.tar", map]], ids=str
+    "built", [7, iter([]), [1, 2], [], [[1], map, Stage()], ["a.tar", map], [7, [1]]], ids=str
 )
 def test_one_pipeline_or_its_stages_are_accepted(built: object) -> None:
     check_built(make, built)
@@ -217,7 +217,13 @@ def test_a_function_gets_the_shards_as_they_are_if_it_takes_any() -> None:
 
 
 def test_a_program_that_ends_by_itself_is_not_said_to_parse_a_command_line() -> None:
-    assert failure_text(SystemExit("data is missing"), "called") == "SystemExit: data is missing"
+    def error(message: str) -> None:
+        raise SystemExit(message)
+
+    with pytest.raises(SystemExit) as caught:
+        error("data is missing")
+
+    assert failure_text(caught.value, "called") == "SystemExit: data is missing"
 
 
 def test_what_gives_items_by_number_or_key_is_map_style() -> None:
@@ -281,7 +287,7 @@ def test_the_error_that_ray_has_wrapped_is_found() -> None:
     assert type(cause_of(deep)).__name__ == "RayTaskError"
 
 
-KEYS = {"000007", "a/b"}
+KEYS = {"000007", "a/b", "d/"}
 # As many values of a dict are looked at.
 MOST: dict[object, object] = dict.fromkeys(range(16))
 
@@ -297,6 +303,7 @@ MOST: dict[object, object] = dict.fromkeys(range(16))
         (TarInfo("000007.seg.png"), "000007"),
         ("a/b.txt", "a/b"),
         ("a/b", "a/b"),
+        ("d/", "d/"),
         ("000008.txt", ""),
         (".txt", ""),
         (7, ""),
