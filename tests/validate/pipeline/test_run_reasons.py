@@ -147,6 +147,10 @@ KEYED = [(SHARDS[number // 10], f"{number:06d}") for number in range(20)]
             "dropped 4: 4 of 20 samples: stage 3 own leaves them out (it logged 1 warning, the first: x); its handler ended the stream there",
         ),
         (
+            stage("own", "", out=0),
+            "dropped 20: 20 of 20 samples: stage 3 own leaves them out",
+        ),
+        (
             stage("batched", "batch", 2, rows=16, batch=8),
             "together 4: 4 of 20 samples: stage 3 batched leaves out a batch that is not full, or its collate function drops them",
         ),
@@ -426,6 +430,17 @@ KEEP_EACH = "let them keep the __key__ of each sample"
             {},
             "20 samples are too few for one batch of stage 3 batched: read more with --samples",
         ),
+        # It gave one, of which nothing came out later.
+        (
+            report(
+                *read_from_shards(),
+                stage("batched", "batch", 1, rows=20, batch=64),
+                stage("select", "", 0),
+                limit="samples",
+            ),
+            {},
+            "",
+        ),
         # To its own end, that is a loss.
         (report(*read_from_shards(), stage("batched", "batch", 0, batch=64)), {}, ""),
         (
@@ -443,6 +458,7 @@ KEEP_EACH = "let them keep the __key__ of each sample"
             {},
             f"5 batches came out, and how many samples they hold is not visible; {KEEP_EACH}",
         ),
+        (report(*read_from_shards(), stage("batched", "batch", 5, rows=20, batch=4)), {}, ""),
         (
             report(*read_from_shards(), stage("group", out=5, line="train.py:3"), possible_batches=5),
             {},
@@ -463,6 +479,12 @@ KEEP_EACH = "let them keep the __key__ of each sample"
             report(own_code(15, ended=False), limit="samples"),
             {},
             "it reads the tars in its own code: how many samples it leaves out is visible only at its end",
+        ),
+        # Their keys show how many it has left out so far.
+        (
+            report(own_code(15, ended=False), limit="samples"),
+            {"delivered": names(15), "in_shards": KEYED},
+            "",
         ),
         (report(*read_from_shards()), {}, ""),
     ],
