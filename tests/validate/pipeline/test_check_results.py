@@ -87,6 +87,11 @@ def forked(facts: LoaderFacts, spawned: LoaderRun, other: LoaderRun | None = Non
             "error: spawn and forkserver: other samples than by fork: 2 are missing and 1 are new",
         ),
         (
+            WORKERS,
+            read([*KEYS, "e0"]),
+            "error: spawn and forkserver: other samples than by fork: 0 are missing and 1 are new",
+        ),
+        (
             GLOBALS,
             read(KEYS[1:]),
             "error: spawn and forkserver: other samples than by fork: 1 are missing and 0 are new; making the loader sets the global ROOT and SIZE (train.py:3), which a worker that is not forked lacks",
@@ -98,7 +103,7 @@ def forked(facts: LoaderFacts, spawned: LoaderRun, other: LoaderRun | None = Non
         ),
         (WORKERS, read(KEYS[::-1]), "error: spawn and forkserver: another order than by fork"),
         (
-            WORKERS,
+            GLOBALS,
             failed(lacks_main_guard=True),
             'error: spawn and forkserver: a worker imports the script, which starts processes again: put that under if __name__ == "__main__"',
         ),
@@ -208,6 +213,25 @@ def test_fewer_shards_than_workers_are_noted() -> None:
     assert workers_told(divided, map_style, few)[1] == ()
 
 
+def test_one_shard_is_not_divided_among_ranks() -> None:
+    one = replace(REQUEST, urls=URLS[:1], shard_keys=REQUEST.shard_keys[:1])
+
+    assert workers_told(divided, request=one) == (
+        ["right: each sample once with 1 worker"],
+        ("workers: the shards are too few for more than 1 worker",),
+    )
+
+
+def test_what_one_process_does_not_read_is_told_of_it() -> None:
+    def run(request: LoaderRequest) -> LoaderRun:
+        keys = [key for key in KEYS if not key.endswith("3")]
+        return read(keys[request.rank :: request.ranks])
+
+    assert workers_told(run)[0] == [
+        "error: the last sample of each shard never comes out (such as a3)"
+    ]
+
+
 def test_a_loader_without_a_dataloader_is_tried_on_ranks_only() -> None:
     assert workers_told(divided, LoaderFacts()) == (
         ["right: each sample once on 2 ranks"],
@@ -275,6 +299,13 @@ def compared(
     return [fault.message for fault in workers.faults.values()] + workers.notes
 
 
+def in_batches(*sizes: int) -> LoaderRun:
+    """Return a run whose epoch gave batches of the first samples."""
+    keys = iter(KEYS)
+    batches = [[{"key": KEY + next(keys)} for _ in range(size)] for size in sizes]
+    return replace(read(), epochs=[batches])
+
+
 BY_WORKER = "split the shards by torch.utils.data.get_worker_info(), or by wds.split_by_worker"
 BY_RANK = "split the shards by rank (nodesplitter=wds.split_by_node), or use a DistributedSampler"
 
@@ -308,6 +339,26 @@ BY_RANK = "split the shards by rank (nodesplitter=wds.split_by_node), or use a D
                 "on 2 ranks they get 8 and 7 items: the rank with more waits in its next collective operation, and the run hangs",
                 "workers: on 2 ranks 1 sample left out, for full batches or equal shares",
             ],
+        ),
+        (
+            SharedRead([read(KEYS[:8]), read(KEYS[8:] + KEYS[:1])], "on 2 ranks", 2),
+            [
+                "on 2 ranks they get 8 and 9 items: the rank with more waits in its next collective operation, and the run hangs",
+                "workers: on 2 ranks 1 sample repeated, so that all ranks have as many (such as a0)",
+            ],
+        ),
+        # One worker has one batch less: what a batch may leave out is not known.
+        (
+            SharedRead([in_batches(4, 4, 4, 3)], "with 2 workers", 2),
+            ["workers: with 2 workers 1 sample left out, for full batches or equal shares"],
+        ),
+        (
+            SharedRead([in_batches(4, 4, 3, 3)], "with 2 workers", 2),
+            ["with 2 workers 2 samples of 16 never come out (such as d2)"],
+        ),
+        (
+            SharedRead([in_batches(5, 5)], "with 2 workers", 2),
+            ["workers: with 2 workers 6 samples left out, for full batches or equal shares"],
         ),
         (
             SharedRead([read([f"e{number}" for number in range(9)])], "with 2 workers", 2),
@@ -365,8 +416,10 @@ ENDLESS = replace(WORKERS, repeats=True)
         ),
         (SharedRead([read(KEYS[:8]), read(KEYS[4:12])], "on 2 ranks", 2), ENDLESS, ""),
         (SharedRead([read(KEYS[:3]), read(KEYS[:3])], "on 2 ranks", 2), ENDLESS, ""),
+        (SharedRead([read(KEYS[:8]), read(KEYS[:2])], "on 2 ranks", 2), ENDLESS, ""),
         (SharedRead([read(KEYS[:3] * 3), read(KEYS[:3] * 3)], "on 2 ranks", 2), ENDLESS, ""),
         (SharedRead([read(KEYS)], "with 1 worker", 1), ENDLESS, ""),
+        (SharedRead([read(KEYS)], "with 2 workers", 2), ENDLESS, ""),
     ],
 )  # fmt: skip
 def test_endless_runs_of_several_processes_are_compared_with_each_other(
@@ -475,6 +528,10 @@ class Saving:
                 keys = keys[::-1]
             if self.wrong == "once" and number:
                 keys = []
+            if self.wrong == "gives no keys":
+                run.epochs.append([[{"": TEXT + random.random().hex()}] for _ in keys])
+                run.complete.append(True)
+                continue
             if number == epoch:
                 keys = keys[items:]
             run.epochs.append(rows(keys))
@@ -520,6 +577,7 @@ def resumed(wrong: str, **facts: Any) -> tuple[list[str], tuple[str, ...]]:
             ["error: train.py:5: no state can be saved: OSError: x"],
             (),
         ),
+        ("gives no keys", {}, [f"not judged: {NO_KEYS}"], ()),
         (
             "refuses",
             {"state_path": "dataset"},
