@@ -101,6 +101,24 @@ def test_a_partial_loss_tells_how_many_samples_have_each_field():
     assert result.ok
 
 
+def test_one_lost_sample_is_a_loss():
+    assert trace([samples(1) + samples(9, txt=b"a"), keep_with_caption]).verdict == (
+        "stage 2 keep_with_caption drops 1 of 10 samples; fields seen: jpg, txt (9)"
+    )
+
+
+def test_a_stage_that_fails_when_it_is_closed_does_not_change_the_verdict():
+    def source() -> Samples:
+        try:
+            yield from samples(100)
+        finally:
+            raise ValueError("closed too early")
+
+    result = trace([source, keep_all], samples=10)
+    assert (result.ending, result.delivered) == ("samples", 10)
+    assert result.verdict.startswith("nothing is lost so far: 10 samples")
+
+
 def test_a_sound_pipeline_is_called_sound():
     result = trace([samples(10, txt=b"a"), keep_with_caption])
     assert result.verdict.startswith("nothing is lost: 10 samples, 2 stages")

@@ -3,10 +3,12 @@ import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import View
+from wdsflow.stages.scores.comparing import near_table
 
 LITTLE, PLENTY = 1, 256 << 20
 
@@ -103,6 +105,35 @@ def test_no_two_that_stay_are_near_each_other_and_each_other_is_near_one_that_st
     given = records(500, 8, seed=distance, flips=6)
     expected = kept_greedily(given, distance)
     assert resolved(made("near_duplicate", distance=distance), given, tmp_path, memory) == expected
+
+
+@pytest.mark.parametrize("distance", [0, 4])
+def test_near_hashes_are_the_same_if_only_a_part_is_in_memory(tmp_path, distance, monkeypatch):
+    given = records(60, 8, seed=distance, keys=12, flips=6)
+    score = made("near_duplicate", distance=distance)
+    expected = kept_greedily(given, distance)
+    found = {False, True} & {value for _, _, value in expected if isinstance(value, bool)}
+    assert found == {False, True}
+    monkeypatch.setattr(near_table, "_LEAST_HASHES", 8)
+    monkeypatch.setattr(near_table, "_PAIRS", 4)
+    assert resolved(score, given, tmp_path, LITTLE) == expected
+
+
+def test_sizes_outside_of_the_quartiles_are_odd(tmp_path):
+    sides = [100, 104, 108, 112, 116, 120, 135, 136, 10, 80]
+    given = [
+        (number % 2, number, (side * 2).to_bytes(4, "big") + (side // 2).to_bytes(4, "big"))
+        for number, side in enumerate(sides)
+    ]
+    for factor in (0.0, 0.5, 1.0, 3.0):
+        roots = np.sqrt([side * 2 * (side // 2) for side in sides])
+        first, third = np.percentile(roots, [25, 75])
+        reach = factor * (third - first)
+        odd = (roots < first - reach) | (roots > third + reach)
+        expected = sorted((number % 2, number, bool(odd[number])) for number in range(len(sides)))
+        found = resolved(made("odd_size", iqr_factor=factor), given, tmp_path, PLENTY)
+        assert found == expected
+    assert resolved(made("odd_size"), [], tmp_path, PLENTY) == []
 
 
 def test_keys_that_share_their_first_half_are_told_apart(tmp_path):
