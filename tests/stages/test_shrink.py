@@ -240,7 +240,7 @@ def test_sizes_are_those_of_the_rule(rule, small, large, scaled, final):
     assert size.is_small_enough(*small)
     assert not size.is_small_enough(*large)
     assert (size.scaled(*large), size.final(*large)) == (scaled, final)
-    assert size.scaled(*small) == small
+    assert (size.scaled(*small), size.scaled(3, 2)) == (small, (3, 2))
 
 
 @pytest.mark.parametrize(
