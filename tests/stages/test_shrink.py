@@ -244,6 +244,26 @@ def test_sizes_are_those_of_the_rule(rule, small, large, scaled, final):
 
 
 @pytest.mark.parametrize(
+    ("rule", "size"),
+    [
+        ("60", (60, 30)),
+        ("short:60", (120, 60)),
+        ("pixels:1800", (60, 30)),
+        ("square:60", (60, 60)),
+        ("center-crop:60", (60, 60)),
+    ],
+)
+def test_the_whole_picture_is_made_smaller_but_for_what_a_rule_cuts(rule, size):
+    # From left to right it gets lighter.
+    ramp = Image.linear_gradient("L").rotate(90).resize((300, 150)).convert("RGB")
+    image = opened(shrunk(encoded(ramp, "PNG"), rule))
+    assert image.size == size
+    middle = [image.getpixel((x, size[1] // 2))[0] for x in (0, size[0] - 1)]
+    ends = (64, 191) if rule == "center-crop:60" else (0, 255)
+    assert middle == pytest.approx(ends, abs=6)
+
+
+@pytest.mark.parametrize(
     ("mode", "rule", "fits"),
     [("RGB", "50", True), ("RGB", "199", False), ("L", "50", False), ("L", "200", True)],
 )
