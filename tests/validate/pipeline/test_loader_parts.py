@@ -10,13 +10,12 @@ import torch.utils.data
 from tests.shards.archives import write_tar
 from tests.validate.pipeline.small_set import scanned
 from wdsflow.shards.scratch import scratch
+from wdsflow.shards.shard import Shard
 from wdsflow.validate.pipeline.loader.loader_parts import children, stateful_part, with_workers
 from wdsflow.validate.pipeline.loader.loader_shards import clone_urls, shards_to_read
 from wdsflow.validate.pipeline.loader.unpicklable_parts import unpicklable_parts
 from wdsflow.validate.pipeline.sample_copies import SmallTars
 from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
-
-HERE = "tests/validate/pipeline/test_loader_parts.py"
 
 
 class Numbers(torch.utils.data.Dataset[int]):
@@ -128,6 +127,48 @@ def test_a_large_set_is_copied_without_the_shards_that_cannot_be(tmp_path: Path)
     assert large.note == "the loader was run over copies of 7 samples from 1 shard"
     assert small.request.unique_keys
     assert small.request.shard_keys == (tuple(map(str, range(30))), ())
+
+
+@pytest.mark.parametrize("pipe", [False, True])
+def test_samples_are_copied_from_files_and_from_pipes(pipe: bool, tmp_path: Path) -> None:
+    path = tmp_path / "0.tar"
+    names = [(f"{number}.{field}", b"%d" % number) for number in range(5) for field in ("a", "b")]
+    write_tar(path, names)
+    url = Shard.from_text(f"pipe:cat {path}") if pipe else Shard.file(str(path))
+    with scratch("check") as folder:
+        tars = SmallTars(folder, allow_pipe=True)
+        samples = tars.first_in(url, 4)
+        copy = tars.tar(samples[3], samples[1])
+        assert copy is not None
+        copied = SmallTars(folder, allow_pipe=False).first_in(Shard.file(copy), 9)
+        members = tars.members(samples[1])
+    assert [sample.key for sample in samples] == ["0", "1", "2", "3"]
+    assert [sample.key for sample in copied] == ["3", "1"]
+    assert members == [("a", b"1"), ("b", b"1")]
+
+
+def test_samples_of_a_shard_that_is_gone_are_not_copied(tmp_path: Path) -> None:
+    path = tmp_path / "0.tar"
+    write_tar(path, [("0.txt", b"x"), ("1.txt", b"y")])
+    with scratch("check") as folder:
+        tars = SmallTars(folder, allow_pipe=False)
+        samples = tars.first_in(Shard.file(str(path)), 2)
+        # Cut in the second one.
+        path.write_bytes(path.read_bytes()[:1100])
+        assert tars.tar(samples[1]) is None
+        assert tars.tar(samples[0]) is not None
+        path.unlink()
+        other = SmallTars(folder / "..", allow_pipe=False)
+        assert other.first_in(Shard.file(str(path)), 2) == []
+        assert SmallTars(folder, allow_pipe=False).members(samples[0]) == []
+
+
+def test_a_copy_has_the_name_of_its_shard(tmp_path: Path) -> None:
+    tars = SmallTars(tmp_path, allow_pipe=False)
+    urls = ("https://host/a/b.tar?token=1", "b.tar.gz", "https://host/", "x" * 300 + ".tar")
+
+    assert [Path(tars.write(b"", url)).name for url in urls[:3]] == ["b.tar", "b.tar", "shard.tar"]
+    assert len(Path(tars.write(b"", urls[3])).name) < 256
 
 
 def test_a_shard_without_a_sample_cannot_be_copied(tmp_path: Path) -> None:
