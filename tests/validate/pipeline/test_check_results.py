@@ -3,10 +3,13 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.validate.pipeline.small_set import scanned, write
+from wdsflow.validate.pipeline import check_loader
 from wdsflow.validate.pipeline.checks.check_fork import check_fork
 from wdsflow.validate.pipeline.checks.check_resume import check_resume
 from wdsflow.validate.pipeline.checks.check_workers import WorkersCheck, check_workers
@@ -19,8 +22,10 @@ from wdsflow.validate.pipeline.loader.loader_messages import (
     SavedState,
 )
 from wdsflow.validate.pipeline.loader.loader_runs import LoaderRuns
+from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.values.marks import KEY, NUMBER, TEXT
 from wdsflow.validate.pipeline.values.rows import NO_KEYS, Row
+from wdsflow.validate.verdicts.check_result import Check, CheckResult
 
 URLS = ("a.tar", "b.tar", "c.tar", "d.tar")
 KEYS = [f"{shard}{number}" for shard in "abcd" for number in range(4)]
@@ -632,3 +637,67 @@ def test_a_loader_that_resumes_wrongly_is_told_with_what_it_does(
     wrong: str, facts: dict[str, Any], said: list[str], notes: tuple[str, ...]
 ) -> None:
     assert resumed(wrong, **facts) == (said, notes)
+
+
+# All checks of a loader.
+
+
+def checked(
+    result: Callable[[LoaderRequest], LoaderRun],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *checks: Check,
+) -> list[CheckResult]:
+    """Return the answers about a loader of a shard of three samples."""
+    monkeypatch.setattr(check_loader, "LoaderRuns", lambda *_: Runs(result))
+    evidence, options = scanned([write(folder / "0.tar", 3)], "headers")
+    return check_loader.check_loader("train.py:make", checks, evidence, options)
+
+
+def starts_by_fork_only(request: LoaderRequest) -> LoaderRun:
+    if request.start_method in ("", "fork"):
+        return failed(facts=WORKERS, line="train.py:2")
+    return read()
+
+
+def test_a_loader_that_runs_by_another_start_method_only_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = checked(starts_by_fork_only, tmp_path, monkeypatch, "resume", "fork", "workers")
+
+    as_it_is = "not judged: it does not run as it is: train.py:2: OSError: x"
+    assert [(result.check, *told(result)) for result in results] == [
+        ("fork", "error: fork: train.py:2: OSError: x"),
+        ("resume", as_it_is),
+        ("workers", as_it_is),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "checks", "said"),
+    [
+        (starts_by_fork_only, ["resume"], "train.py:make does not run: train.py:2: OSError: x"),
+        (
+            lambda _: failed(facts=WORKERS),
+            ["fork"],
+            "train.py:make does not run: OSError: x",
+        ),
+        (lambda _: failed(), ["fork"], "train.py:make does not run: OSError: x"),
+        (
+            lambda _: read([]),
+            ["fork"],
+            "train.py:make gives no sample: wdsflow validate --pipeline train.py:make without --check shows why",
+        ),
+    ],
+)
+def test_a_loader_that_cannot_be_checked_is_refused(
+    result: Callable[[LoaderRequest], LoaderRun],
+    checks: list[Check],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(PipelineError) as caught:
+        checked(result, tmp_path, monkeypatch, *checks)
+
+    assert str(caught.value) == said

@@ -60,3 +60,8 @@ def test_a_record_that_was_cut_is_refused(data: bytes, tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"the record of sample 7 of shard 2 has {len(data)} bytes: was it cut?"
     )
+
+
+def test_a_record_without_vectors_is_refused_even_if_it_is_the_first(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="was it cut"):
+        VectorFile(tmp_path / "v", [(0, 1, b"\0\0")])
