@@ -683,6 +683,20 @@ def test_a_loader_that_runs_by_another_start_method_only_is_told_so(
             "train.py:make does not run: OSError: x",
         ),
         (lambda _: failed(), ["fork"], "train.py:make does not run: OSError: x"),
+        # Each method has a fault of its own.
+        (
+            lambda request: failed(error=request.start_method, facts=WORKERS),
+            ["fork"],
+            "train.py:make does not run: ",
+        ),
+        # It has no workers that could start otherwise.
+        (
+            lambda request: replace(
+                starts_by_fork_only(request), facts=LoaderFacts(can_have_workers=True)
+            ),
+            ["fork"],
+            "train.py:make does not run: train.py:2: OSError: x",
+        ),
         (
             lambda _: read([]),
             ["fork"],

@@ -53,7 +53,10 @@ def test_keys_are_found_in_samples_and_batches(item: object, keys: list[str]) ->
 @pytest.mark.parametrize(
     ("item", "size", "count"),
     [
-        ([], 0, 0),
+        ([], 4, 0),
+        ({}, 4, 0),
+        (None, 4, 0),
+        (({"a": np.zeros((3, 2))}, np.zeros(3)), 0, 3),
         ({"__key__": ["a", "b", "c"]}, 0, 3),
         ({"x": [1, 2], "y": {"z": [3, 4]}}, 0, 2),
         ({"x": [1, 2], "y": {"z": [3]}}, 0, None),
@@ -99,6 +102,7 @@ def test_the_samples_in_a_batch_are_counted_by_its_form(
         ([PICTURE, PICTURE[:2]], False),
         ([[1, 2], [3, 4]], True),
         (([1, 2], [3, 4]), True),
+        (([1], [2, 3]), False),
         (({"x": 1}, {"x": 2}), True),
         (("a", 1), False),
         ({"x": [1, 2]}, True),

@@ -253,8 +253,10 @@ def test_weights_of_zero_stall_although_samples_are_usable() -> None:
 
 
 def test_shards_without_any_usable_sample_are_one_finding() -> None:
-    command = Command((0, 0), others=5, arguments={"dataset_resampled": True})
-    findings = run_rules(command.context(), ["P301", "P308"])[0]
+    chosen = {"dataset_resampled": True, "train_num_samples": 100}
+    context = Command((0, 0), others=5, arguments=chosen).context()
+    assert context.forecasts[0].stalled
+    findings = run_rules(context, ["P301", "P308"])[0]
     assert [finding.code for finding in findings] == ["P301"]
 
 
