@@ -25,13 +25,11 @@ def in_srgb(image: "Image", data: bytes) -> "Image":
         return image
     try:
         profile = ImageCms.ImageCmsProfile(BytesIO(profile_bytes))
-        if profile.profile.xcolor_space.strip() != "RGB":
-            return image
         rgb = image.convert("RGB")
         srgb = ImageCms.createProfile("sRGB")
         converted = ImageCms.profileToProfile(rgb, profile, srgb, outputMode="RGB") or rgb
     except (ImageCms.PyCMSError, OSError, ValueError, AttributeError, TypeError):
-        # A damaged profile.
+        # A damaged profile, or one of other colours.
         return image
     if image.mode == "RGBA":
         converted.putalpha(image.getchannel("A"))

@@ -161,6 +161,21 @@ def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
             {"train_data": "{0000..0003.tar", "dataset_type": "webdataset"},
             "UnbalancedBracesError: --train-data has unbalanced braces",
         ),
+        (
+            "length",
+            {"val_data": "v.tar::{0000..0003.tar"},
+            "UnbalancedBracesError: --val-data has unbalanced braces",
+        ),
+        (
+            "length",
+            {"val_data": "v.tar::${NOT_SET}.tar"},
+            "AssertionError: --val-data uses the environment variable WDS_NOT_SET, which is not set",
+        ),
+        (
+            "length",
+            {"val_data": "{0..3}{0..99}.tar"},
+            "--val-data names more than 399 shards: several ranges in one word multiply",
+        ),
     ],
 )
 def test_a_command_that_cannot_start_is_foreseen_in_these_words(

@@ -226,3 +226,14 @@ def test_an_array_of_an_image_takes_little_more_memory_than_its_pixels():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1.2 * pixels.nbytes
+
+
+def test_a_rule_for_encoded_images_refuses_decoded_ones():
+    stage = Resize("64", on_error="drop")
+    for image in (photo(), np.array(photo())):
+        with pytest.raises(StageError) as caught:
+            stage.resize(image)
+        assert caught.value.slug == "not-bytes"
+        assert str(caught.value).endswith(
+            "it is decoded: '64' is for encoded images, before Decode"
+        )

@@ -222,6 +222,107 @@ def test_memory_is_bounded_by_the_header_and_by_the_result():
     assert opened(shrunk(long, "100")).size == (100, 1)
 
 
+@pytest.mark.parametrize(
+    ("rule", "small", "large", "scaled", "final"),
+    [
+        ("100", (100, 100), (101, 50), (100, 50), (100, 50)),
+        ("short:100", (100, 900), (202, 101), (200, 100), (200, 100)),
+        ("pixels:100", (10, 10), (101, 1), (100, 1), (100, 1)),
+        ("pixels:100", (100, 1), (40, 10), (20, 5), (20, 5)),
+        ("pixels:100", (1, 100), (1, 1000), (1, 100), (1, 100)),
+        ("square:100", (100, 100), (300, 150), (100, 50), (100, 100)),
+        ("center-crop:100", (100, 100), (300, 150), (200, 100), (100, 100)),
+        ("center-crop:100", (100, 100), (300, 50), (300, 50), (100, 50)),
+    ],
+)
+def test_sizes_are_those_of_the_rule(rule, small, large, scaled, final):
+    size = SizeRule.parse(rule)
+    assert size.is_small_enough(*small)
+    assert not size.is_small_enough(*large)
+    assert (size.scaled(*large), size.final(*large)) == (scaled, final)
+    assert (size.scaled(*small), size.scaled(3, 2)) == (small, (3, 2))
+
+
+@pytest.mark.parametrize(
+    ("rule", "size"),
+    [
+        ("60", (60, 30)),
+        ("short:60", (120, 60)),
+        ("pixels:1800", (60, 30)),
+        ("square:60", (60, 60)),
+        ("center-crop:60", (60, 60)),
+    ],
+)
+def test_the_whole_picture_is_made_smaller_but_for_what_a_rule_cuts(rule, size):
+    # From left to right it gets lighter.
+    ramp = Image.linear_gradient("L").rotate(90).resize((300, 150)).convert("RGB")
+    image = opened(shrunk(encoded(ramp, "PNG"), rule))
+    assert image.size == size
+    middle = [image.getpixel((x, size[1] // 2))[0] for x in (0, size[0] - 1)]
+    ends = (64, 191) if rule == "center-crop:60" else (0, 255)
+    assert middle == pytest.approx(ends, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule", "fits"),
+    [("RGB", "50", True), ("RGB", "199", False), ("L", "50", False), ("L", "200", True)],
+)
+def test_an_image_needs_memory_for_its_pixels_its_copies_and_its_result(mode, rule, fits):
+    data = encoded(smooth(200, 100).convert(mode), "PNG")
+
+    def shrink(budget):
+        return Shrinker(SizeRule.parse(rule)).shrink(data, header_of(data), budget)
+
+    # Enough for the pixels and a small result, but not for a large one, nor for a copy in grey.
+    budget = 1_450_000
+    if fits:
+        shrink(budget)
+    else:
+        with pytest.raises(Dropped, match="over-budget"):
+            shrink(budget)
+        assert shrink(2 * budget)
+    if rule != "200":
+        with pytest.raises(Dropped, match="over-budget"):
+            shrink(12 * 50 * 25 - 1)
+
+
+def test_what_the_new_format_cannot_hold_has_a_name():
+    long = encoded(Image.new("L", (20_000, 2)), "PNG")
+    with pytest.raises(StageError, match="webp: ") as caught:
+        shrunk(long, "17000", image_format="webp")
+    assert caught.value.slug == "unencodable"
+
+
+def test_a_damaged_image_without_a_size_in_its_header_has_a_name():
+    icon = encoded(photo(64, 64), "ICO", sizes=[(64, 64)])
+    with pytest.raises(StageError, match="ico: ") as caught:
+        shrunk(icon[:100], "32")
+    assert caught.value.slug == "undecodable"
+
+
+def test_profiles_of_other_colours_are_left_alone_and_transparency_stays():
+    plain = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    swapped = plain.replace(b"rXYZ", b"x").replace(b"gXYZ", b"rXYZ").replace(b"x", b"gXYZ")
+    grey_profile = plain[:16] + b"GRAY" + plain[20:]
+
+    def pixel(image, profile):
+        data = encoded(image, "PNG", icc_profile=profile)
+        return opened(shrunk(data, "50")).getpixel((5, 5))
+
+    red = (200, 30, 30)
+    assert pixel(Image.new("RGB", (200, 100), red), grey_profile) == red
+    assert pixel(Image.new("L", (200, 100), 77), swapped) == 77
+    *colour, alpha = pixel(Image.new("RGBA", (200, 100), (*red, 128)), swapped)
+    assert (colour[1] > 150, alpha) == (True, 128)
+
+
+@pytest.mark.parametrize("exif", [b"garbage", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"])
+def test_a_damaged_exif_is_no_orientation(exif):
+    data = encoded(smooth(200, 100), "PNG", exif=exif)
+    kept = opened(shrunk(data, "50", orientation="keep"))
+    assert (kept.size, dict(kept.getexif())) == ((50, 25), {})
+
+
 def test_a_picture_that_scores_have_decoded_gives_the_same_bytes():
     from wdsflow.stages.scores import View
 

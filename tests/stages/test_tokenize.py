@@ -51,6 +51,19 @@ def test_a_tokenizer_without_more_room_leaves_it_open():
     assert stage.counts.noted == {"perhaps-truncated": 1}
 
 
+def test_a_tokenizer_that_does_not_pad_or_ignores_its_length_leaves_it_open():
+    def unpadded(text, context_length=8):
+        return torch.tensor([[byte + 3 for byte in text.encode()][:context_length]])
+
+    def same_length(text, context_length=8):
+        return letters(text)
+
+    for tokenizer in (unpadded, same_length):
+        stage = Tokenize(tokenizer)
+        run(stage, "abcdefgh")
+        assert stage.counts.noted == {"perhaps-truncated": 1}
+
+
 def test_a_tokenizer_that_refuses_long_captions_has_a_name_for_it():
     stage = Tokenize(refusing, on_error="drop")
     assert len(run(stage, "cat", "a cat on a mat")) == 1

@@ -12,7 +12,7 @@ from tests.cli.commands import run
 from tests.filtering.shards import entries
 from tests.shards.archives import write_tar
 from wdsflow.records.shard_counts import write_counts
-from wdsflow.validate.check_options import CheckOptions, SampledOptions
+from wdsflow.validate.check_options import CheckOptions, SampledOptions, WrongSampling
 from wdsflow.validate.sampled.binomial_test import at_most, decide, interim_looks, upper_bound
 from wdsflow.validate.sampled.sampled_check import sampled_check
 
@@ -116,6 +116,38 @@ def test_samples_of_a_damaged_shard_count_as_lost(tmp_path: Path):
         "the contents of a member are cut" in found.lost[0][1]
         or "inside a header" in found.lost[0][1]
     )
+
+
+def test_what_no_proof_can_be_made_of_is_refused(tmp_path: Path):
+    shard(tmp_path / "0.tar", 3)
+    for confidence, limit in ((0.49, 0.1), (1.0, 0.1), (0.95, 0.0), (0.95, 1.0)):
+        with pytest.raises(WrongSampling) as caught:
+            check(tmp_path, limit, confidence=confidence)
+        assert str(caught.value) == (
+            "a check of random samples needs --confidence from 50% to below 100%, and --max-loss above 0"
+        )
+    with pytest.raises(WrongSampling) as caught:
+        sampled_check("pipe:cat 0.tar", SampledOptions(0.95, 0), replace(HERE, max_loss=0.1))
+    assert str(caught.value) == (
+        "random samples cannot be taken from the output of a command: name the shards as files or urls"
+    )
+
+
+def test_samples_of_a_shard_that_cannot_be_read_or_has_none_count_as_lost(tmp_path: Path):
+    (tmp_path / "0.tar").write_bytes(b"x")
+    (tmp_path / "0.tar").chmod(0o644)
+    write_tar(tmp_path / "1.tar", [])
+    found = check(tmp_path, 0.2)
+    reasons = {Path(url).name: reason for url, reason in found.lost}
+    assert (found.outcome, len(found.lost)) == ("refuted", found.draws)
+    assert reasons["1.tar"] == "it has no sample"
+    assert sorted(reasons) == ["0.tar", "1.tar"]
+
+
+def test_what_is_certain_has_the_probability_one_or_none():
+    assert (at_most(5, 5, 0.3), at_most(6, 5, 0.3), at_most(0, 5, 0.0)) == (1.0, 1.0, 1.0)
+    assert at_most(4, 5, 1.0) == 0.0
+    assert upper_bound(5, 5, 0.01) == 1.0
 
 
 def test_the_command_says_what_is_proven_and_ends_with_its_status(tmp_path: Path, capsys):

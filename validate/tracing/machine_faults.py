@@ -31,10 +31,11 @@ def machine_fault(error: BaseException) -> str:
 
     Such as "this machine has no GPU".
     """
-    if is_out_of_memory(error) or "can't start new thread" in str(error):
+    if is_out_of_memory(error):
         return _NO_MEMORY
     for cause in exception_chain(error):
-        if _NAMES_MEMORY.search(_program_output(cause)):
+        has_no_thread = "can't start new thread" in str(cause)
+        if has_no_thread or _NAMES_MEMORY.search(_program_output(cause)):
             return _NO_MEMORY
         if isinstance(cause, OSError) and cause.errno in _BY_ERRNO:
             return _BY_ERRNO[cause.errno]

@@ -53,9 +53,11 @@ def _blocked(run: TraceRun, stages: Sequence[StageTrace]) -> str:
 
 def _raised(run: TraceRun, stages: Sequence[StageTrace], index: int, error: BaseException) -> str:
     stage = stages[index]
-    sample = key_and_shard(*run.last_input(index))
+    # The source has none either, but reads samples.
+    is_empty = index > 0 and not stage.inputs
+    sample = "" if is_empty else key_and_shard(*run.last_input(index))
     text = f"{stage.name} raises {error_text(error)}{sample}: the run would end there"
-    if index and not stage.inputs:
+    if is_empty:
         empty = _last_with_input(stages[:index])
         text += f"; its input was empty, the last stage that got anything is {empty.name}"
     return text

@@ -86,6 +86,34 @@ def test_what_runs_commands_is_allowed_to_in_the_fix_too():
     ]
 
 
+def test_another_table_is_joined_with_the_rest_of_the_command_as_it_was():
+    training = ("--train-data", "s/{0..9}.tar", "--workers", "2")
+    asked = Invocation(("s/{0..9}.tar",), level="full", training=training, world_size=4)
+    join = ("--join", "a b.parquet")
+
+    assert asked.command_with_join(join) == (
+        "wdsflow validate --join 'a b.parquet' --level full --world-size 4 -- "
+        "--train-data 's/{0..9}.tar' --workers 2"
+    )
+    other = Invocation(("a.tar",), training=training, allow_pipe=True)
+    assert other.command_with_join(join) == (
+        "wdsflow validate a.tar --join 'a b.parquet' -- --train-data 's/{0..9}.tar' --workers 2"
+    )
+    piped = Invocation(("@list.txt",), allow_pipe=True)
+    assert piped.command_with_join(join) == (
+        "wdsflow validate @list.txt --join 'a b.parquet' --allow-pipe"
+    )
+
+
+def test_a_training_command_that_reads_a_pipe_is_allowed_to():
+    training = ("--train-data", "pipe:cat a.tar", "--workers", "2")
+    asked = Invocation(("a.tar",), training=training)
+
+    assert asked.command_with_training_flags(["--workers", "1"]) == (
+        "wdsflow validate a.tar --allow-pipe -- --train-data 'pipe:cat a.tar' --workers 1"
+    )
+
+
 @pytest.mark.parametrize(
     ("names", "patterns"),
     [

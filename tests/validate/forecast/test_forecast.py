@@ -292,6 +292,36 @@ def test_an_empty_validation_set_crashes_3_3_and_is_passed_over_by_4():
     assert forecast(shards(9, 9), OpenClip33(), given).validation.startswith(missing)
 
 
+def test_validation_shards_that_are_used_in_part_only_are_told():
+    given = command(val_data="v.tar", train_data="s/{0..1}.tar", workers=2)
+
+    def said(*validation):
+        evidence = Evidence("full", list(validation))
+        found = forecast(shards(9, 9), OpenClip33(), given, validation=evidence)
+        assert not found.validation_crash
+        return found.validation
+
+    whole, unread = evidence_of("v/0.tar", plain(20)), evidence_of("v/1.tar", [])
+    unread.error = "missing"
+    rest = "the figures are those of the rest, silently"
+    assert said(evidence_of("v/0.tar", plain(18, others=2))) == (
+        f"2 of 20 samples of --val-data are not usable: {rest}"
+    )
+    assert said(evidence_of("v/0.tar", plain(19, others=1))) is None
+    assert said(whole, unread) == (
+        f"1 of 2 shards of --val-data cannot be read ({os.path.abspath('v/1.tar')}: no such file): {rest}"
+    )
+
+
+def test_a_crash_in_an_epoch_names_the_worker_that_meets_it():
+    reader = OpenClip4(Options(image_key="jpg;png "))
+    found = forecast(shards(9, 9), reader, command(seed=1))
+    assert found.crash == (
+        "epoch 0, rank 0, worker 0: a space in --image-key or --text-key, which webdataset refuses (jpg;png )"
+    )
+    assert sentences(found)[0].startswith("Crashes: epoch 0, rank 0, worker 0: a space in")
+
+
 def test_the_shuffle_buffer_gets_as_full_as_webdatasets():
     filters = pytest.importorskip("webdataset.filters")
     for count in (3, 10, 11, 30, 200):

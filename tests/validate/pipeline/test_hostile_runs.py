@@ -1,6 +1,7 @@
 """Pipelines whose process dies or hangs, that harm it, or for which this machine is not enough."""
 
 import errno
+import subprocess
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from wdsflow.validate.tracing.machine_faults import machine_fault
 # Each starts a process that imports PyTorch.
 
 GPU = "this machine has no GPU"
+MEMORY = "it needs more memory than it may take on this machine"
 
 
 # Seconds of those that hang. The others end by themselves, however busy this machine is.
@@ -165,10 +167,16 @@ def test_one_that_cannot_be_built_without_a_gpu_says_so(tmp_path: Path) -> None:
         (ImportError("libcuda.so.1: cannot open shared object file"), GPU),
         (KeyError("gpu"), ""),
         (ValueError("no caption"), ""),
-        (MemoryError(), "it needs more memory than it may take on this machine"),
-        (OSError(errno.ENOMEM, "x"), "it needs more memory than it may take on this machine"),
+        (MemoryError(), MEMORY),
+        (OSError(errno.ENOMEM, "x"), MEMORY),
         (OSError(errno.ENOSPC, "x"), "this machine has no space left on its disk"),
+        (OSError(errno.EMFILE, "x"), "this machine allows no more open files"),
         (OSError(errno.ENOENT, "x"), ""),
+        (RuntimeError("can't start new thread"), MEMORY),
+        (subprocess.CalledProcessError(1, "x", stderr=b"std::bad_alloc"), MEMORY),
+        (subprocess.CalledProcessError(1, "x", stderr="Out of memory"), MEMORY),
+        (subprocess.CalledProcessError(1, "x", stderr="no such file"), ""),
+        (subprocess.CalledProcessError(1, "x"), ""),
     ],
 )
 def test_errors_about_the_machine_are_told_from_those_about_samples(
@@ -180,6 +188,23 @@ def test_errors_about_the_machine_are_told_from_those_about_samples(
     wrapped = RuntimeError("in stage 3")
     wrapped.__cause__ = error
     assert machine_fault(wrapped) == fault
+
+
+def test_an_assertion_about_a_gpu_is_known_by_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_faults, "_has_gpu", lambda: False)
+
+    # The statement assert has a text in these tests.
+    def needs_cuda() -> None:
+        raise AssertionError  # cuda
+
+    def needs_captions() -> None:
+        raise AssertionError  # captions
+
+    for function, fault in ((needs_cuda, GPU), (needs_captions, "")):
+        with pytest.raises(AssertionError) as caught:
+            function()
+        assert machine_fault(caught.value) == fault
+    assert machine_fault(AssertionError()) == ""
 
 
 def test_where_there_is_a_gpu_an_error_of_it_is_that_of_a_sample(

@@ -1,10 +1,12 @@
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from tests import factories
 from wdsflow.validate.report import render
+from wdsflow.validate.report.defect_table import defect_table
 from wdsflow.validate.report.html import fragment
 
 VOID = {"meta", "br", "img", "input"}
@@ -50,6 +52,22 @@ def test_a_notebook_gets_an_element_without_scripts(make):
     page = Page(fragment(make()))
     assert page.open == []
     assert set(page.tags).isdisjoint({"script", "link", "img", "iframe", "object", "button"})
+
+
+def test_shards_without_a_usable_sample_and_those_with_damage_are_in_the_table():
+    report = factories.healthy()
+    barren, damaged = report.evidence.shards[1:]
+    damaged.unreached = 4
+    verdict = replace(report.verdicts[0], barren=(barren.url, damaged.url))
+    table: Any = defect_table(replace(report, verdicts=[verdict]))
+    lost = f"no sample usable: {verdict.title}"
+    after = "samples after damage at which readers stop"
+    cells = {
+        row["name"]: dict(zip(table["names"], (count for count, _ in row["cells"]), strict=True))
+        for row in table["rows"]
+    }
+    assert cells == {"0001.tar": {lost: 1, after: 0}, "0002.tar": {lost: 1, after: 4}}
+    assert table["more"] == ""
 
 
 def test_the_verdict_comes_first():

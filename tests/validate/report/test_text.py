@@ -8,6 +8,8 @@ from tests import factories
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate import Repair, Report
 from wdsflow.validate.report import html, report_text
+from wdsflow.validate.report.verdict_text import summary_and_reasons
+from wdsflow.validate.verdicts.pipeline_run import PipelineRun
 from wdsflow.validate.verdicts.verdict import Reason
 
 
@@ -26,6 +28,84 @@ def test_a_sound_set_takes_a_few_lines():
     assert shown[0] == "OpenCLIP 3.3.0  TRAINS  30 of 30 samples reach a batch"
     assert "No problems found." in shown
     assert len(shown) < 8
+
+
+def test_more_reasons_than_are_shown_are_counted():
+    reasons = tuple(Reason("bad-image", 1, f"1 of 30 samples: {number}") for number in range(7))
+    verdict = factories.verdict("loses", usable=23, reasons=reasons)
+    shown = lines(replace(factories.healthy(), verdicts=[verdict]))
+    assert shown[5:7] == ["    1 of 30 samples: 4", "    and 2 more reasons"]
+    verdict = replace(verdict, reasons=reasons[:5])
+    assert "more reason" not in "".join(lines(replace(factories.healthy(), verdicts=[verdict])))
+
+
+@pytest.mark.parametrize(
+    ("shards", "said"),
+    [
+        (["s/0.tar"] * 8, "and 3 more"),
+        ([f"s/{number}.tar" for number in range(8)], "and 3 more shards"),
+        ([f"s/{number}.tar" for number in range(6)], "and 1 more shard"),
+        (["s/0.tar"] * 5, ""),
+    ],
+)
+def test_more_findings_than_are_shown_are_counted(shards, said):
+    findings = [
+        factories.finding(shard=shard, message=f"trouble {number}")
+        for number, shard in enumerate(shards)
+    ]
+    shown = lines(replace(factories.healthy(), findings=findings))
+    assert [line.strip() for line in shown if line.strip().startswith("and ")] == (
+        [said] if said else []
+    )
+
+
+RAN = {"ended_by": "itself", "read": 30, "delivered": 30, "repeated": 0, "shards": 3}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "facts", "run", "said"),
+    [
+        ("trains", {}, {}, "30 of 30 samples reach a batch"),
+        (
+            "not judged",
+            {},
+            {"delivered": 1, "shards": None},
+            "1 element came out (4 shards, as far as is visible opened)",
+        ),
+        (
+            "crashes",
+            {},
+            {"read": None, "ended_by": "exception", "delivered": 7},
+            "7 samples came out (3 of 4 shards opened)",
+        ),
+        (
+            "crashes",
+            {"usable": 20},
+            {"ended_by": "exception"},
+            "20 of the 30 samples read (3 of 4 shards) came out",
+        ),
+        (
+            "loses",
+            {"usable": 20},
+            {"ended_by": "samples"},
+            "20 of the 30 samples read (3 of 4 shards) reach a batch",
+        ),
+        (
+            "trains",
+            {},
+            {"repeated": 5},
+            "30 of the 30 samples read (3 of 4 shards) reach a batch",
+        ),
+        ("trains", {}, {"repeated": 5, "read": 40}, "30 of 30 samples reach a batch"),
+        ("loses", {"usable": 20, "least": 9}, {}, "9 to 20 of 30 samples reach a batch"),
+        ("loses", {"usable": 20, "least": 0}, {}, "up to 20 of 30 samples reach a batch"),
+    ],
+)
+def test_the_numbers_of_a_run_are_about_what_it_read(outcome, facts, run, said):
+    ran = PipelineRun(**(RAN | run), of_shards=4, stages=())
+    verdict = factories.verdict(outcome, run=ran, **facts)
+    text, reasons = summary_and_reasons(verdict)
+    assert (text, reasons) == (said, [])
 
 
 def test_the_order_is_verdict_advice_findings_forecast_and_totals():

@@ -246,7 +246,18 @@ def test_weights_of_zero_stall_although_samples_are_usable() -> None:
         "dataset_resampled": True,
     }
     (finding,) = run_rules(Command((50, 0), others=5, arguments=chosen).context(), ["P308"])[0]
-    assert (finding.severity, "hangs" in finding.message) == ("error", True)
+    assert (finding.severity, finding.message) == (
+        "error",
+        "none of the shards has a usable sample: training hangs",
+    )
+
+
+def test_shards_without_any_usable_sample_are_one_finding() -> None:
+    chosen = {"dataset_resampled": True, "train_num_samples": 100}
+    context = Command((0, 0), others=5, arguments=chosen).context()
+    assert context.forecasts[0].stalled
+    findings = run_rules(context, ["P301", "P308"])[0]
+    assert [finding.code for finding in findings] == ["P301"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,11 @@ import pytest
 from tests.clock import Clock
 from wdsflow import trace
 from wdsflow.validate.tracing import trace_run
+from wdsflow.validate.tracing.pipeline_steps import take_apart
+from wdsflow.validate.tracing.stage_trace import StageTrace
+from wdsflow.validate.tracing.trace_run import TraceRun
+from wdsflow.validate.tracing.trace_table import table
+from wdsflow.validate.tracing.trace_verdict import verdict_of
 
 TRACE = importlib.import_module("wdsflow.validate.tracing.trace")
 LONG = 1e6  # seconds: nothing of what is tested waits for so long
@@ -48,6 +54,10 @@ def samples(count: int, **fields: object) -> list[dict[str, Any]]:
 
 def keep_with_caption(source: Samples) -> Samples:
     return (sample for sample in source if "txt" in sample)
+
+
+def keep_all(source: Samples) -> Samples:
+    yield from source
 
 
 def careful(
@@ -89,6 +99,24 @@ def test_a_partial_loss_tells_how_many_samples_have_each_field():
         == "stage 2 keep_with_caption drops 6 of 10 samples; fields seen: jpg, txt (4)"
     )
     assert result.ok
+
+
+def test_one_lost_sample_is_a_loss():
+    assert trace([samples(1) + samples(9, txt=b"a"), keep_with_caption]).verdict == (
+        "stage 2 keep_with_caption drops 1 of 10 samples; fields seen: jpg, txt (9)"
+    )
+
+
+def test_a_stage_that_fails_when_it_is_closed_does_not_change_the_verdict():
+    def source() -> Samples:
+        try:
+            yield from samples(100)
+        finally:
+            raise ValueError("closed too early")
+
+    result = trace([source, keep_all], samples=10)
+    assert (result.ending, result.delivered) == ("samples", 10)
+    assert result.verdict.startswith("nothing is lost so far: 10 samples")
 
 
 def test_a_sound_pipeline_is_called_sound():
@@ -165,10 +193,6 @@ def test_an_error_that_escapes_is_the_verdict_and_not_an_exception():
         result.verdict
         == "stage 3 upper raises KeyError: 'txt' (key k0, shard a.tar): the run would end there"
     )
-
-
-def keep_all(source: Samples) -> Samples:
-    yield from source
 
 
 def test_an_error_while_the_chain_is_built_is_the_verdict():
@@ -296,17 +320,127 @@ def test_control_characters_of_data_do_not_reach_the_report():
     assert text.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("thing", [7, "a.tar", {"a": 1}, []])
-def test_what_is_no_pipeline_is_refused(thing: object):
-    with pytest.raises(TypeError):
+NO_PIPELINE = "not a pipeline: {}; give a DataPipeline, a loader or a list of stages"
+
+
+@pytest.mark.parametrize(
+    ("thing", "said"),
+    [
+        (7, NO_PIPELINE.format("int")),
+        ("a.tar", NO_PIPELINE.format("str")),
+        ({"a": 1}, NO_PIPELINE.format("dict")),
+        ([], "the pipeline has no stages"),
+    ],
+)
+def test_what_is_no_pipeline_is_refused(thing: object, said: str):
+    with pytest.raises(TypeError) as caught:
         trace(thing)
+    assert str(caught.value) == said
 
 
 def test_limits_must_be_positive():
-    with pytest.raises(ValueError, match="positive"):
-        trace([[1]], samples=0)
-    with pytest.raises(ValueError, match="positive"):
-        trace([[1]], seconds=0)
+    for limits in ({"samples": 0}, {"seconds": 0}):
+        with pytest.raises(ValueError, match="samples and seconds must be positive"):
+            trace([[1]], **limits)
+
+
+def gives_nothing(source: Samples) -> Samples:
+    for _ in source:
+        yield from ()
+
+
+def gives_members(source: Samples) -> Samples:
+    for _ in source:
+        yield {"fname": "a.txt", "data": b""}
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([[], keep_all], "stage 1 list gives nothing"),
+        ([["a.tar", "b.tar"], gives_nothing], "stage 2 gives_nothing makes no sample of 2 shards"),
+        (
+            [["a.tar"], gives_members, gives_nothing],
+            "stage 3 gives_nothing makes no sample of 1 members",
+        ),
+        (
+            [samples(3, **{f"f{number}": 1 for number in range(9)}), keep_with_caption],
+            "stage 2 keep_with_caption drops 3 of 3 samples; fields seen: jpg, f0, f1, f2, f3, f4, f5, f6 and 2 more",
+        ),
+    ],
+)
+def test_the_stage_that_gives_nothing_is_named(stages: list[Any], said: str):
+    result = trace(stages)
+    assert (result.verdict, result.ok) == (said, False)
+
+
+def test_a_stage_after_an_empty_one_fails_because_of_that():
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def raises(source: Samples) -> Samples:
+        yield from source
+        raise Odd
+
+    result = trace([samples(3), keep_with_caption, keep_all, raises])
+    assert result.verdict == (
+        "stage 4 raises raises Odd without a message: the run would end there; "
+        "its input was empty, the last stage that got anything is stage 2 keep_with_caption"
+    )
+
+
+def test_warnings_count_even_if_their_arguments_are_wrong(monkeypatch: pytest.MonkeyPatch):
+    def warned(source: Samples) -> Samples:
+        for _ in source:
+            logging.getLogger("somebody").warning("cannot read %d", "this")
+        yield from ()
+
+    def warns(source: Samples) -> Samples:
+        for _ in source:
+            warnings.warn("odd", UserWarning, stacklevel=1)
+        yield from ()
+
+    class Quiet(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            pass
+
+    # Those of pytest raise an error for a record that cannot be formatted.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [Quiet()])
+    assert str(trace([samples(3), warned])).endswith(
+        "stage 2 logged 3 warnings, the first: cannot read %d"
+    )
+    shown = warnings.showwarning
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = trace([samples(2), warns])
+    assert warnings.showwarning is shown
+    assert str(result).endswith("stage 2 logged 2 warnings, the first: UserWarning: odd")
+    assert [str(warning.message) for warning in caught] == ["odd", "odd"]
+
+
+def test_arguments_of_a_stage_are_shown_in_short():
+    def pick(source: Samples, *_: object, **__: object) -> Samples:
+        yield from source
+
+    stage = functools.partial(pick, (1, "a"), [1, 2, 3, 4], 5, x=None, f=print, d={1: 2}, handler=1)
+    result = trace([samples(1), stage])
+    assert result.stages[1].title == "pick([1, 'a'], list of 4, 5, f=print, d=dict)"
+
+
+def test_long_titles_are_cut_to_the_width_of_a_table():
+    stages = [StageTrace(1, "a" * 21), StageTrace(2, "b" * 20, inputs=1234, out=5, errors=2)]
+    rows = list(table(stages, 80))
+    assert rows[1].startswith("  1  aaaaaaaaaaaaaaaaa...          -          0 ")
+    assert rows[2].startswith("  2  bbbbbbbbbbbbbbbbbbbb      1,234          5 ")
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert next(table(stages[1:], 200)).startswith("  #  stage                        in")
+
+
+def test_a_run_that_was_stopped_before_a_stage_ran_did_not_start():
+    run = TraceRun(take_apart([samples(1)]), 1, 1.0)
+    run.blocked = (-1, 2.0)
+    assert verdict_of(run, run.stages[:-1], "blocked") == "the pipeline did not start in time"
 
 
 def test_batches_and_their_leftovers_are_counted_by_what_is_in_them():
@@ -332,15 +466,25 @@ def batched(source: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def test_time_that_runs_out_before_anything_comes_is_told_as_such(clock: Clock):
+@pytest.mark.parametrize(
+    ("pause", "said"),
+    [
+        # The input ends in time, and the stage after it.
+        (40, "stage 2 slow drops 2 of 2 samples; fields seen: jpg; time was up"),
+        (60, "stage 2 slow took 2 items and gave none before time was up"),
+    ],
+)
+def test_time_that_runs_out_before_anything_comes_is_told_as_such(
+    pause: int, said: str, clock: Clock
+):
     def slow(source: Samples) -> Samples:
         for sample in source:
-            clock.sleep(40)
+            clock.sleep(pause)
             if sample["__key__"] == "never":
                 yield sample
 
     result = trace([iter(samples(1000)), slow], seconds=100)
-    assert result.ending == "time"
+    assert (result.ending, result.verdict) == ("time", said)
     assert not result.ok
 
 

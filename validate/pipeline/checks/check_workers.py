@@ -210,7 +210,7 @@ class WorkersCheck:
         missing = expected - counts
         padding = most_padding(shared)
         if repeated.total() > min(padding, expected.total() // 4):
-            self._add_overlap(alone, shared, expected, repeated)
+            self._add_overlap(shared, expected, repeated)
         elif missing.total() > max(most_left_out(shared), padding):
             samples = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._add_fault(
@@ -230,16 +230,12 @@ class WorkersCheck:
 
     def _add_overlap(
         self,
-        alone: LoaderRun,
         shared: SharedRead,
         expected: Counter[tuple[str, ...]],
         repeated: Counter[tuple[str, ...]],
     ) -> None:
         copies = sum(shared.item_sizes) / max(1, expected.total())
-        all_ranks_read_all = shared.kind == "rank" and all(
-            len(run.rows) == len(alone.rows) for run in shared.runs
-        )
-        if copies > _LEAST_COPIES or all_ranks_read_all:
+        if copies > _LEAST_COPIES:
             text = f"each {shared.kind} reads all samples: they come out {round(copies)} times"
         else:
             samples = f"{how_many(repeated.total(), 'sample')} of {expected.total():,}"
@@ -335,7 +331,7 @@ def _column_drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
 
     It has each value twice in two workers, and once in one. Returns "" if there is none.
     """
-    if not alone or not shared:
+    if not shared:
         return ""
     for name in shared[0]:
         values = Counter(row.get(name, "") for row in alone)

@@ -177,7 +177,7 @@ def _import_module(name: str) -> ModuleType:
     except PipelineError:
         raise
     except ModuleNotFoundError as error:
-        is_itself_missing = error.name in (name, name.partition(".")[0]) and not line_of(error)
+        is_itself_missing = error.name in (name, name.partition(".")[0])
         if is_itself_missing:
             raise PipelineError(
                 f"there is no module {name} here; for a file write its path: --pipeline path/to/train.py:make"

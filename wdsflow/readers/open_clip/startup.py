@@ -82,6 +82,7 @@ def simulate_start(
             urls = _expanded(arguments.train_data)
         _check_workers(len(urls or scanned), arguments)
         _check_type("--val-data", arguments.val_data, arguments.dataset_type)
+        _expanded(arguments.val_data, "--val-data")
         _check_samples(samples, source)
     except StartupCrash as crash:
         return Start(crash=str(crash), crash_kind=crash.kind, urls=urls)
@@ -154,18 +155,18 @@ def shard_urls(arguments: Arguments) -> tuple[str, ...] | None:
         return None
 
 
-def _expanded(text: str | None) -> tuple[str, ...] | None:
+def _expanded(text: str | None, flag: str = "--train-data") -> tuple[str, ...] | None:
     if not text:
         return None
     try:
-        return _bounded(openclip_urls(text))
+        return _bounded(openclip_urls(text), flag)
     except KeyError as error:
         name = escape(str(error.args[0]))
         raise StartupCrash(
-            f"AssertionError: --train-data uses the environment variable {name}, which is not set"
+            f"AssertionError: {flag} uses the environment variable {name}, which is not set"
         ) from error
     except ValueError as error:
-        raise StartupCrash(f"{type(error).__name__}: --train-data has unbalanced braces") from error
+        raise StartupCrash(f"{type(error).__name__}: {flag} has unbalanced braces") from error
 
 
 def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
@@ -189,11 +190,11 @@ def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ..
     return tuple(urls), tuple(weights)
 
 
-def _bounded(urls: Iterator[str]) -> tuple[str, ...]:
+def _bounded(urls: Iterator[str], flag: str = "--train-data") -> tuple[str, ...]:
     bounded = tuple(islice(urls, _MOST_URLS + 1))
     if len(bounded) > _MOST_URLS:
         raise StartupCrash(
-            f"--train-data names more than {_MOST_URLS:,} shards: several ranges in one word multiply"
+            f"{flag} names more than {_MOST_URLS:,} shards: several ranges in one word multiply"
         )
     return bounded
 

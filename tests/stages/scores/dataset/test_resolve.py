@@ -3,10 +3,12 @@ import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import View
+from wdsflow.stages.scores.comparing import near_table
 
 LITTLE, PLENTY = 1, 256 << 20
 
@@ -103,6 +105,42 @@ def test_no_two_that_stay_are_near_each_other_and_each_other_is_near_one_that_st
     given = records(500, 8, seed=distance, flips=6)
     expected = kept_greedily(given, distance)
     assert resolved(made("near_duplicate", distance=distance), given, tmp_path, memory) == expected
+
+
+@pytest.mark.parametrize("distance", [1, 4])
+def test_near_hashes_are_the_same_if_only_a_part_is_in_memory(tmp_path, distance, monkeypatch):
+    # Pairs that differ in any of the bits, so that each table of blocks has some.
+    rng = random.Random(distance)
+    hashes = [rng.getrandbits(64) for _ in range(40)]
+    hashes += [each ^ 1 << rng.randrange(64) for each in hashes]
+    # Near one that does not stay: it stays.
+    hashes += [hashes[0] ^ (1 << distance) - 1, hashes[0] ^ (1 << 2 * distance) - 1]
+    given = [(0, number, each.to_bytes(8, "big")) for number, each in enumerate(hashes)]
+    score = made("near_duplicate", distance=distance)
+    expected = [(0, number, 40 <= number < 81) for number in range(82)]
+    assert resolved(score, given, tmp_path, PLENTY) == expected
+    monkeypatch.setattr(near_table, "_PAIRS", 4)
+    for most in (8, 79):
+        monkeypatch.setattr(near_table, "_LEAST_HASHES", most)
+        assert resolved(score, given, tmp_path, LITTLE) == expected
+
+
+@pytest.mark.parametrize("count", [9, 10])
+def test_sizes_outside_of_the_quartiles_are_odd(tmp_path, count):
+    # Of nine the quartiles are two of them, which are not odd.
+    sides = [100, 104, 108, 112, 116, 120, 136, 10, 80, 140][:count]
+    given = [
+        (number % 2, number, (side * 2).to_bytes(4, "big") + (side // 2).to_bytes(4, "big"))
+        for number, side in enumerate(sides)
+    ]
+    for factor in (0.0, 0.5, 1.0, 3.0):
+        first, third = np.percentile(sides, [25, 75])
+        reach = factor * (third - first)
+        odd = [not first - reach <= side <= third + reach for side in sides]
+        expected = sorted((number % 2, number, odd[number]) for number in range(count))
+        found = resolved(made("odd_size", iqr_factor=factor), given, tmp_path, PLENTY)
+        assert found == expected
+    assert resolved(made("odd_size"), [], tmp_path, PLENTY) == []
 
 
 def test_keys_that_share_their_first_half_are_told_apart(tmp_path):
