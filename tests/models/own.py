@@ -266,6 +266,15 @@ class LargestText(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unsendable(LargestText):
+    """Its outputs can be sent to no other process."""
+
+    def run(self, loaded: Any, batch: Sequence[Any]) -> Sequence[Any]:
+        """Return functions."""
+        return [lambda: len(loaded)] * len(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sized(ModelScore):
     """The length of a caption, by ``LargestText``."""
 

@@ -30,6 +30,15 @@ def quick_torch(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path / "quick")
 
 
+def test_outputs_that_cannot_be_sent_are_an_error_and_the_process_lives_on():
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.location.addresses, processes.location.key)
+        with pytest.raises(ModelError, match=r"^the outputs of a model cannot be sent: .*lambda"):
+            models.map(own.Unsendable(most=1000), ["a"])
+        assert models.map(own.LargestText(most=1000), ["abc"]) == [3]
+        models.close()
+
+
 @pytest.mark.deep
 def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
     with ModelProcesses("cpu") as processes:

@@ -365,6 +365,16 @@ def test_the_first_message_stays_and_all_who_read_it_are_known():
     assert first.is_read_by_all()
 
 
+def test_only_an_error_that_another_rank_may_have_caused_is_explained():
+    store = torch.distributed.HashStore()
+    Memory(store, 1).post("rank 1: no shard")
+    dog = Watchdog(1)
+    dog._board, dog._pid = Memory(store, 0), os.getpid()
+    for own_end in (StallError("of this rank"), KeyboardInterrupt()):
+        assert dog.explain(own_end) is None
+    assert "rank 1: no shard" in str(dog.explain(RuntimeError("Connection closed by peer")))
+
+
 def test_a_store_that_is_gone_is_left_alone():
     class Gone:
         def check(self, keys):

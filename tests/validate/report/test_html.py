@@ -57,7 +57,7 @@ def test_a_notebook_gets_an_element_without_scripts(make):
 def test_shards_without_a_usable_sample_and_those_with_damage_are_in_the_table():
     report = factories.healthy()
     barren, damaged = report.evidence.shards[1:]
-    damaged.unreached = 4
+    damaged.samples_after_stop = 4
     verdict = replace(report.verdicts[0], barren=(barren.url, damaged.url))
     table: Any = defect_table(replace(report, verdicts=[verdict]))
     lost = f"no sample usable: {verdict.title}"
