@@ -126,12 +126,12 @@ def never_reached(shard: ShardEvidence) -> str:
 
     Such as "12 valid members (4 samples) after it are never read".
     """
-    if not shard.members_after_stop:
+    if not shard.beyond:
         return ""
-    members = how_many(shard.members_after_stop, "valid member")
+    members = how_many(shard.beyond, "valid member")
     if shard.samples_after_stop:
         members += f" ({how_many(shard.samples_after_stop, 'sample')})"
-    verb = "is" if shard.members_after_stop == 1 else "are"
+    verb = "is" if shard.beyond == 1 else "are"
     return f"{members} after it {verb} never read"
 
 

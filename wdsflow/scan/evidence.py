@@ -172,7 +172,7 @@ class ShardEvidence:
     # AppleDouble twins, but those after a stop.
     samples: int = 0
     # Valid members after the byte where readers stop.
-    members_after_stop: int = 0
+    beyond: int = 0
     # Of the samples, those that are wholly after that byte.
     samples_after_stop: int = 0
     stop: Stop = field(default_factory=Stop)

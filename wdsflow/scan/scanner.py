@@ -324,7 +324,7 @@ class Scanner:
 
     def _take_beyond(self, batch: MemberBatch) -> None:
         """Count the members after the end of the archive for tarfile."""
-        self.shard.members_after_stop += len(batch.rows)
+        self.shard.beyond += len(batch.rows)
         for member in batch.members:
             split = split_as_webdataset(member.name) if member.kind == "file" else None
             if split and not is_junk(*split) and split[0] not in self.keys:

@@ -78,7 +78,9 @@ def test_a_model_is_not_what_has_the_state_of_a_loader() -> None:
     assert stateful_part(Numbers(model=torch.nn.Linear(1, 1))) == (None, None)
 
 
-def test_what_cannot_be_pickled_is_named_with_its_line(tmp_path: Path) -> None:
+def test_what_cannot_be_pickled_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def local() -> None:
         """Cannot be pickled."""
 
@@ -92,13 +94,14 @@ def test_what_cannot_be_pickled_is_named_with_its_line(tmp_path: Path) -> None:
         def __getstate__(self) -> dict[str, Any]:
             return {"kept": lambda: 1}
 
-    path = tmp_path / "a.txt"
-    with path.open("w") as file:
+    # Long names are cut.
+    monkeypatch.chdir(tmp_path)
+    with Path("a.txt").open("w") as file:
         for thing, description in (
             (lambda: 1, "a lambda"),
             (local, f"the local function {local.__qualname__}"),
             (generate(), f"the generator {generate.__qualname__}"),
-            (file, f"the open file {path}"),
+            (file, "the open file a.txt"),
             (Local(), f"an object of the local class {Local.__qualname__}"),
         ):
             loader = torch.utils.data.DataLoader(Numbers(thing=thing))
