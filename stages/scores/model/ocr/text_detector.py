@@ -42,10 +42,13 @@ class TextDetector(
 
     def load(self, device: str) -> Loaded:
         """Return the network. Raises ValueError if the weights are missing."""
+        import torch
         from easyocr.craft import CRAFT
 
-        network = CRAFT()
-        network.load_state_dict(load_weights(self.weights, DETECTOR, device))
+        # Without memory, and without the random values that are drawn for it in over a second.
+        with torch.device("meta"):
+            network = CRAFT()
+        network.load_state_dict(load_weights(self.weights, DETECTOR, device), assign=True)
         return network.to(device).eval().requires_grad_(requires_grad=False)
 
     def run(
