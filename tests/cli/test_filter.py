@@ -227,6 +227,22 @@ def test_the_catalog_says_which_scores_are_dear(capsys):
     assert "cost: about 6 s of a CPU core for a sample" in capsys.readouterr().out
 
 
+def test_a_page_says_what_a_reduced_scale_changes_and_how_to_avoid_it(capsys):
+    tolerances = {}
+    for name in ("blur", "ocr_area", "width"):
+        assert run("scores", name) == 0
+        tolerances[name] = (
+            capsys.readouterr().out.partition("\ntolerance: ")[2].partition("\n\n")[0]
+        )
+    reduced = "in photographs: large images are decoded at a reduced scale;"
+    changed = "stripes, checks and noise of a few pixels may change more"
+    assert tolerances == {
+        "blur": f"at most 0.35 of the value, {reduced}\n{changed}",
+        "ocr_area": f'at most 0.04, {reduced}\n{changed}; decode="exact" avoids it',
+        "width": "",
+    }
+
+
 def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
     class Made(SCORES["width"], needs=("clip",), packages=("pillow",)):  # type: ignore[call-arg, valid-type, misc, name-defined]
         pass

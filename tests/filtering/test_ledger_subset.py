@@ -59,6 +59,24 @@ def stage(folder, **settings):
     return KeepFromLedger(f"{folder}/scored", WHERE, **settings)
 
 
+def test_a_view_has_no_sample_that_would_follow_one_of_its_key(tmp_path):
+    # Without "b" a reader would take the two of "a" for one sample.
+    members = [("a.txt", b"one two"), ("b.txt", b"one"), ("a.txt", b"one two three")]
+    write_tar(tmp_path / "in.tar", members)
+    scored, cut = tmp_path / "scored", tmp_path / "cut"
+    words = ("--scores", "caption_words", "--jobs", 0)
+    assert run("measure", tmp_path / "in.tar", "-o", scored, *words).status == 0
+    where = "caption_words > 1"
+    words = ("--ledger", scored, "--where", where, "--jobs", 0)
+    assert run("filter", tmp_path / "in.tar", "-o", cut, *words).status == 0
+    assert read_tar(cut / "in.tar") == [("a.txt", b"one two")]
+    shard = single_shard(str(tmp_path / "in.tar"))
+    kept = LedgerSubset.of(scored, where).shard(shard).kept()
+    assert (kept.kept, kept.samples) == (1, 3)
+    with view_of(open_source(shard), kept.ranges) as view:
+        assert view.read_at(0, 1 << 20) == (cut / "in.tar").read_bytes()
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed):
     kept = (
