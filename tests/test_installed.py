@@ -10,7 +10,7 @@ def test_a_distribution_is_found_where_the_path_leads_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert version_of("of-a-test") is None
-    assert entry_points_of("a.group") == []
+    assert entry_points_of("a.group") == ()
     write_distribution(tmp_path, "of-a-test", {"a.group": {"mine": "a.module:Thing"}}, "2.0.1")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert version_of("of-a-test") == "2.0.1"
@@ -18,4 +18,4 @@ def test_a_distribution_is_found_where_the_path_leads_to_it(
     assert (entry.name, entry.value) == ("mine", "a.module:Thing")
     monkeypatch.undo()
     assert version_of("of-a-test") is None
-    assert entry_points_of("a.group") == []
+    assert entry_points_of("a.group") == ()

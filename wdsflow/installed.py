@@ -20,9 +20,9 @@ def version_of(distribution: str) -> str | None:
     return _version_of(distribution, tuple(sys.path))
 
 
-def entry_points_of(group: str) -> "list[EntryPoint]":
+def entry_points_of(group: str) -> "tuple[EntryPoint, ...]":
     """Return the entry points of a group, those of all distributions."""
-    return list(_entry_points(tuple(sys.path)).select(group=group))
+    return _entry_points_of(group, tuple(sys.path))
 
 
 @lru_cache(maxsize=256)
@@ -37,6 +37,11 @@ def _version_of(distribution: str, _path: tuple[str, ...]) -> str | None:
     # metadata.version parses the whole record as an e-mail: a millisecond each.
     match = _VERSION.search(installed.read_text("METADATA") or "")
     return match[1] if match else installed.version
+
+
+@lru_cache(maxsize=8)
+def _entry_points_of(group: str, path: tuple[str, ...]) -> "tuple[EntryPoint, ...]":
+    return tuple(_entry_points(path).select(group=group))
 
 
 @lru_cache(maxsize=4)
