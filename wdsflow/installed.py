@@ -1,7 +1,8 @@
 """What is installed where this process imports from: versions, and what distributions offer.
 
-To look through 200 distributions takes 0.1 s. They are looked through once, and again where
-``sys.path`` has changed since.
+To look through 200 distributions takes 0.1 s: what is found is kept for as long as ``sys.path``
+stays. A package that was not found is looked for again, as it may be installed while the process
+runs; the entry points of one are seen by the next process.
 """
 
 import re
@@ -17,7 +18,13 @@ _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 def version_of(distribution: str) -> str | None:
     """Return the version of a distribution, None if it is not installed."""
-    return _version_of(distribution, tuple(sys.path))
+    # Slow to import.
+    from importlib.metadata import PackageNotFoundError
+
+    try:
+        return _version_of(distribution, tuple(sys.path))
+    except PackageNotFoundError:
+        return None
 
 
 def entry_points_of(group: str) -> "tuple[EntryPoint, ...]":
@@ -26,14 +33,12 @@ def entry_points_of(group: str) -> "tuple[EntryPoint, ...]":
 
 
 @lru_cache(maxsize=256)
-def _version_of(distribution: str, _path: tuple[str, ...]) -> str | None:
+def _version_of(name: str, _path: tuple[str, ...]) -> str:
+    """Return a version. Raises PackageNotFoundError, which is not kept."""
     # Slow to import.
-    from importlib import metadata
+    from importlib.metadata import distribution
 
-    try:
-        installed = metadata.distribution(distribution)
-    except metadata.PackageNotFoundError:
-        return None
+    installed = distribution(name)
     # metadata.version parses the whole record as an e-mail: a millisecond each.
     match = _VERSION.search(installed.read_text("METADATA") or "")
     return match[1] if match else installed.version

@@ -16,9 +16,9 @@ _MADV_COLLAPSE = 25
 
 
 def collapse() -> int:
-    """Move all memory that can be written to, and is not that of a file, into huge pages.
+    """Move the heap and unnamed memory that can be written to, in whole blocks, into huge pages.
 
-    Returns how many bytes are in huge pages now; 0 where the system cannot do that.
+    Returns how many bytes were moved, or were there already; 0 where the system cannot do that.
     """
     if sys.platform != "linux":
         return 0

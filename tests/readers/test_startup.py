@@ -176,6 +176,8 @@ def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
             {"val_data": "{0..3}{0..99}.tar"},
             "--val-data names more than 399 shards: several ranges in one word multiply",
         ),
+        # The name of a csv is not expanded.
+        ("length", {"val_data": "{0000..0003.csv"}, None),
     ],
 )
 def test_a_command_that_cannot_start_is_foreseen_in_these_words(

@@ -6,7 +6,7 @@ If not, it forecasts what happens to the training.
 import os
 from itertools import islice
 
-from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.arguments import Arguments, names_shards
 from wdsflow.readers.open_clip.url_expansion import openclip_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence, ShardEvidence
@@ -38,7 +38,7 @@ def judge_validation(
         return None, False
     usable = 0
     if evidence is None:
-        why = _all_missing(arguments.val_data)
+        why = _all_missing(arguments.val_data, arguments.dataset_type)
     else:
         workers = max(1, arguments.workers)
         for worker in range(workers):
@@ -78,8 +78,12 @@ def _without_samples(evidence: Evidence) -> str:
     return f"none of the {evidence.samples:,} samples of --val-data is usable"
 
 
-def _all_missing(val_data: str) -> str:
-    urls = list(islice(openclip_urls(val_data), _MOST_URLS))
+def _all_missing(val_data: str, dataset_type: str) -> str:
+    """Return that no file of --val-data is there, "" if one is."""
+    urls = [val_data]
+    # OpenCLIP expands no name of a csv.
+    if names_shards(val_data, dataset_type):
+        urls = list(islice(openclip_urls(val_data), _MOST_URLS))
     if any(":" in url or os.path.isfile(url) for url in urls):
         return ""
     missing = [ShardEvidence(single_shard(url), error="missing") for url in urls]

@@ -44,7 +44,7 @@ def uncounted_samples(reader: Reader, shards: Sequence[ShardEvidence]) -> int:
     for shard in shards:
         if not bound.opens(shard):
             continue
-        for shape, times in shard.interrupted_runs.items():
+        for shape, times in shard.resumed_runs.items():
             count += times * any(fate.stage in ("decode", "batch") for fate in bound.fates(shape))
         for run in bound.runs(shard).shape_counts():
             if is_junk_run(run.key, run.shape):

@@ -63,7 +63,7 @@ def repair(typed: Typed, shards: NewShards, readers: Readers, options: RepairOpt
             refuse(_nothing_read_message(report), f"see what is wrong: {look}")
         for step in report.steps_without_effect:
             print(
-                f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}",
+                f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_without_effect(step, report)}",
                 file=sys.stderr,
             )
         if report.difference:
@@ -110,7 +110,7 @@ def _with_plan(
     return replace(options, plan=plan)
 
 
-def _why_idle(step: "Step", report: "RepairReport") -> str:
+def _why_without_effect(step: "Step", report: "RepairReport") -> str:
     option, name = step.words[0], step.words[-1].partition("=")[0]
     look = f"to see what they have: wdsflow inspect {quote_path(report.shards[0].url)}"
     if option == "--pair-names":

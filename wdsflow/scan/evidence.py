@@ -183,7 +183,7 @@ class ShardEvidence:
     # With metadata members (Ray Data); None: the same as runs.
     all_runs: Runs | None = None
     # Of the runs, those whose key other keys had interrupted.
-    interrupted_runs: dict[Shape, int] = field(default_factory=dict)
+    resumed_runs: dict[Shape, int] = field(default_factory=dict)
     fields: dict[str, FieldCount] = field(default_factory=dict)
     # Of its first samples, in the first shard if a reader makes columns.
     columns: "InferredColumns | None" = None

@@ -40,7 +40,7 @@ class RunCollector:
         self.firsts: list[_FirstRun] = []
         self.long_runs = 0
         # Runs whose key has occurred before, by shape.
-        self.interrupted: dict[Shape, int] = {}
+        self.resumed: dict[Shape, int] = {}
 
     def copy(self) -> "RunCollector":
         """Return an independent collector in the same state."""
@@ -53,7 +53,7 @@ class RunCollector:
         other.counts = dict(self.counts)
         other.firsts = list(self.firsts)
         other.long_runs = self.long_runs
-        other.interrupted = dict(self.interrupted)
+        other.resumed = dict(self.resumed)
         return other
 
     def add(self, key: str, part: Part, offset: int, *, again: bool = False) -> None:
@@ -90,7 +90,7 @@ class RunCollector:
     def note_again(self, shape: Shape) -> None:
         """Count the open run, which ends with this shape, if its key has occurred before."""
         if self.is_again:
-            self.interrupted[shape] = self.interrupted.get(shape, 0) + 1
+            self.resumed[shape] = self.resumed.get(shape, 0) + 1
             self.is_again = False
 
     def runs(self) -> Runs:

@@ -339,7 +339,7 @@ class Scanner:
         shard.runs = self.main.runs()
         shard.visible_runs = None if self.visible is None else self.visible.runs()
         shard.all_runs = None if self.all is None else self.all.runs()
-        shard.interrupted_runs = self.main.interrupted
+        shard.resumed_runs = self.main.resumed
         shard.samples = len(self.keys)
         shard.key_sketch = smallest_hashes(self.keys, _SKETCH)
         shard.junk_sketch = smallest_hashes(self.twins, _SKETCH)

@@ -130,7 +130,7 @@ def _losses_in_shard(
             if fate.kind != "usable":
                 code = _rule_for_fate(context, bound, shard, run, fate, needs, pieces=len(fates))
                 lost[code] += run.count
-    for shape, count in shard.interrupted_runs.items():
+    for shape, count in shard.resumed_runs.items():
         is_complete = any(fate.stage in ("decode", "batch") for fate in context.fates(bound, shape))
         samples += count * is_complete
     if shard.samples_after_stop:

@@ -15,7 +15,7 @@ from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .arguments import Arguments
+from .arguments import Arguments, names_shards
 from .sidecars import FolderCounts, Sidecars
 from .url_expansion import openclip_urls, weighted_urls
 
@@ -82,7 +82,8 @@ def simulate_start(
             urls = _expanded(arguments.train_data)
         _check_workers(len(urls or scanned), arguments)
         _check_type("--val-data", arguments.val_data, arguments.dataset_type)
-        _expanded(arguments.val_data, "--val-data")
+        if names_shards(arguments.val_data, arguments.dataset_type):
+            _expanded(arguments.val_data, "--val-data")
         _check_samples(samples, source)
     except StartupCrash as crash:
         return Start(crash=str(crash), crash_kind=crash.kind, urls=urls)

@@ -136,7 +136,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self.make_again, (), (self._recipe.rank_detected, self.state_dict())
 
     def __setstate__(self, state: tuple[bool, Mapping[str, Any]]) -> None:
-        # ``again`` names the rank: it must still be that of the process that iterates.
+        # ``make_again`` names the rank: it must still be that of the process that iterates.
         rank_detected, position = state
         self._recipe = replace(self._recipe, rank_detected=rank_detected)
         self.load_state_dict(position)
