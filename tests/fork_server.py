@@ -297,6 +297,7 @@ def _preload() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     gc.freeze()
+    # Forks copy smaller page tables.
     collapse()
 
 

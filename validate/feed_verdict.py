@@ -86,8 +86,8 @@ def feed_forecast(
     counted = given is None and not has_size(urls, sidecars or Sidecars())
     # If none is usable, the samples after a repair.
     if counted:
-        unreached = sum(shard.samples_after_stop for shard in evidence.shards)
-        given = max(1, (verdict.usable or verdict.samples) + unreached)
+        after_stop = sum(shard.samples_after_stop for shard in evidence.shards)
+        given = max(1, (verdict.usable or verdict.samples) + after_stop)
     trained = replace(
         arguments, train_data=named, train_num_samples=given, dataset_type="webdataset"
     )

@@ -1,8 +1,8 @@
-"""What is installed where this process imports from: versions, and what distributions offer.
+"""Versions and entry points of the distributions that this process can import.
 
-To look through 200 distributions takes 0.1 s: what is found is kept for as long as ``sys.path``
-stays. A package that was not found is looked for again, as it may be installed while the process
-runs; the entry points of one are seen by the next process.
+To look through 200 distributions takes 0.1 s, so answers are kept for as long as ``sys.path`` stays
+the same. A version that was not found is looked up again, because the package may have been
+installed meanwhile. The entry points of such a package are found by the next process.
 """
 
 import re
@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
@@ -34,7 +34,7 @@ def entry_points_of(group: str) -> "tuple[EntryPoint, ...]":
 
 @lru_cache(maxsize=256)
 def _version_of(name: str, _path: tuple[str, ...]) -> str:
-    """Return a version. Raises PackageNotFoundError, which is not kept."""
+    """Return a version. Raises PackageNotFoundError, which the cache does not keep."""
     # Slow to import.
     from importlib.metadata import distribution
 
@@ -45,13 +45,8 @@ def _version_of(name: str, _path: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _entry_points_of(group: str, path: tuple[str, ...]) -> "tuple[EntryPoint, ...]":
-    return tuple(_entry_points(path).select(group=group))
-
-
-@lru_cache(maxsize=4)
-def _entry_points(_path: tuple[str, ...]) -> "EntryPoints":
+def _entry_points_of(group: str, _path: tuple[str, ...]) -> "tuple[EntryPoint, ...]":
     # Slow to import.
     from importlib.metadata import entry_points
 
-    return entry_points()  # type: ignore[return-value]
+    return tuple(entry_points(group=group))

@@ -51,6 +51,7 @@ class DividedSession:
         queue = _queue(len(units))
         # The garbage collector of a fork neither looks through what was collected nor copies it.
         gc.freeze()
+        # Forks copy smaller page tables.
         collapse()
         outputs: dict[int, IO[bytes]] = {}
         for _ in range(self._processes):

@@ -57,9 +57,9 @@ def main(arguments: list[str]) -> int:
         _collect_one()
         # Neither looked through nor copied in each process.
         gc.freeze()
-        # Of 700 by default: it takes a tenth of the processor time to look for garbage so often.
+        # By default it is 700, and looking for garbage takes a tenth of the processor time.
         gc.set_threshold(NEW_OBJECTS)
-        # Each process would count the frozen objects once, which takes 20 ms.
+        # The result is kept in a cache, which the forks inherit: each would count for 20 ms.
         importlib.import_module("wdsflow.old_objects").has_frozen_objects()
     from support.divided_session import print_and_close
 

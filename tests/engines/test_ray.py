@@ -23,7 +23,7 @@ from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
 from wdsflow import Recipe, RunOptions, check, filter_shards, measure_shards
-from wdsflow.engines.base import EngineError, WorkerFailure
+from wdsflow.engines.base import Engine, EngineError, WorkerFailure
 from wdsflow.engines.cluster import connect_to_cluster
 from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
@@ -429,3 +429,34 @@ def test_a_missing_ray_is_told_with_the_way_to_get_it(tmp_path: Path):
         _, errors = done.communicate()
         assert done.returncode == 2
         assert f": {install_extras('ray')}\n" in errors
+
+
+class AddressEngine(Engine[Any]):
+    """Answers with the address of the cluster, as ``RayEngine`` prints it."""
+
+    def __init__(self, ray: Any) -> None:
+        self._address = ray.get_runtime_context().gcs_address
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def submit(self, task: Any) -> None:
+        """Take no task."""
+
+    def next(self) -> tuple[Any, Any]:
+        return None, self._address
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+@pytest.mark.deep
+def test_the_command_for_what_is_in_use_shows_the_cores_of_the_cluster(cluster: Cluster) -> None:
+    with connect_to_cluster(cluster.address) as start:
+        _, address = start(AddressEngine).next()
+    program = Path(sys.executable).with_name("ray")
+    done = subprocess.run(
+        [program, "status", "--address", address], capture_output=True, text=True, check=True
+    )
+    assert "/2.0 CPU" in done.stdout

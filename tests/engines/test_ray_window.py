@@ -48,6 +48,9 @@ class Cluster:
     It gives each attempt the next of its outcomes: an answer or an exception.
     """
 
+    def get_runtime_context(self) -> SimpleNamespace:
+        return SimpleNamespace(gcs_address="10.0.0.1:6379")
+
     exceptions = SimpleNamespace(
         RayError=RayError, RayTaskError=RayTaskError, RuntimeEnvSetupError=RuntimeEnvSetupError
     )

@@ -81,7 +81,7 @@ def _without_samples(evidence: Evidence) -> str:
 def _all_missing(val_data: str, dataset_type: str) -> str:
     """Return that no file of --val-data is there, "" if one is."""
     urls = [val_data]
-    # OpenCLIP expands no name of a csv.
+    # OpenCLIP does not expand the name of a csv. Others can be expanded: the start was simulated.
     if names_shards(val_data, dataset_type):
         urls = list(islice(openclip_urls(val_data), _MOST_URLS))
     if any(":" in url or os.path.isfile(url) for url in urls):

@@ -49,14 +49,15 @@ class WorkerFailure(NamedTuple):
 
     ``errno``: that of an OSError, otherwise 0. ``trace``: the traceback.
 
-    ``fatal``: others would fail, too. ``culprit``: the name of the cause, if it is known.
+    ``fatal``: others would fail, too. ``broken_part``: the name of the score or model that fails
+    for all tasks, "" if it is not known.
     """
 
     text: str
     errno: int = 0
     trace: str = ""
     fatal: bool = False
-    culprit: str = ""
+    broken_part: str = ""
 
 
 def failure_of(error: BaseException) -> WorkerFailure:
@@ -72,7 +73,7 @@ def failure_of(error: BaseException) -> WorkerFailure:
             0,
             where,
             fatal=isinstance(error, EnvironmentMismatchError),
-            culprit=getattr(error, "culprit", ""),
+            broken_part=getattr(error, "broken_part", ""),
         )
     frames = traceback.extract_tb(error.__traceback__)
     location = ""

@@ -205,9 +205,10 @@ class RayEngine(Engine[T]):
                 needs.append(f"{self._gpus:g} GPU")
             if self._memory:
                 needs.append(f"{size(self._memory)} of memory")
+            address = self._ray.get_runtime_context().gcs_address
             raise EngineError(
                 f"no node of the cluster has had {' and '.join(needs)} to spare"
-                f" for {_PATIENCE:g} seconds; see what holds them: ray status"
+                f" for {_PATIENCE:g} seconds; to see what is in use: ray status --address {address}"
             )
 
 

@@ -26,10 +26,10 @@ _FIRST_BATCH_SHARE = 0.5
 class ModelError(ValueError):
     """A model cannot be loaded or run; the text is for users.
 
-    ``culprit`` names a model that fails for every shard.
+    ``broken_part``: the name of a model that fails for every shard, otherwise "".
     """
 
-    culprit = ""
+    broken_part = ""
 
 
 class PreparedModels(NamedTuple):
@@ -94,7 +94,7 @@ class LoadedModels:
                 outputs = self.runners[model].map(items, alone)
         except OutputsError as error:
             useless = ModelError(f"{model.display_name()}: {error}")
-            useless.culprit = model.display_name()
+            useless.broken_part = model.display_name()
             raise useless from None
         self._add_time(model, len(items), time.perf_counter() - started)
         return outputs

@@ -59,7 +59,7 @@ def failed(status: Any = "raised", **facts: Any) -> LoaderRun:
     return LoaderRun(status, **({"step": "reading", "error": "OSError: x"} | facts))
 
 
-def told(result: Any) -> list[str]:
+def messages(result: Any) -> list[str]:
     """Return the faults, with their severity; of none the summary, with the answer."""
     faults = [f"{fault.severity}: {fault.message}" for fault in result.faults]
     return faults or [f"{result.answer}: {result.summary}"]
@@ -79,7 +79,7 @@ def forked(facts: LoaderFacts, spawned: LoaderRun, other: LoaderRun | None = Non
         assert request.workers == (None if facts.workers else 2)
         return other if request.start_method == "fork" else spawned
 
-    return told(check_fork(Runs(run), REQUEST, read(facts=facts)))
+    return messages(check_fork(Runs(run), REQUEST, read(facts=facts)))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_order_that_differs_from_run_to_run_is_no_fault_of_a_start_method() -
     runs = Runs(lambda request: next(first, read(KEYS[::-1])) if request.start_method == "fork" else read(KEYS[1:] + KEYS[:1]))  # fmt: skip
     runs.run_all = lambda requests: [runs.run(request) for request in requests]  # type: ignore[method-assign]
 
-    assert told(check_fork(runs, REQUEST, read(facts=WORKERS))) == [
+    assert messages(check_fork(runs, REQUEST, read(facts=WORKERS))) == [
         "right: the same samples by fork, spawn and forkserver"
     ]
 
@@ -176,7 +176,7 @@ def test_runs_by_fork_that_differ_show_no_difference_of_others(again: LoaderRun)
     runs = Runs(failed)
     runs.run_all = lambda requests: results[: len(requests)]  # type: ignore[method-assign]
 
-    assert told(check_fork(runs, REQUEST, read(facts=WORKERS))) == [
+    assert messages(check_fork(runs, REQUEST, read(facts=WORKERS))) == [
         "right: it starts by fork, spawn and forkserver; its samples were not compared: two runs by fork differ, or do not end"
     ]
 
@@ -189,18 +189,18 @@ def divided(request: LoaderRequest, facts: LoaderFacts | None = None) -> LoaderR
     return read(KEYS[request.rank :: request.ranks], facts=facts or LoaderFacts())
 
 
-def workers_told(
+def workers_messages(
     result: Callable[[LoaderRequest], LoaderRun],
     facts: LoaderFacts | None = None,
     request: LoaderRequest = REQUEST,
 ) -> tuple[list[str], tuple[str, ...]]:
     """Return the answer about workers, and its notes."""
     answer = check_workers(Runs(result), request, read(facts=facts or WORKERS))
-    return told(answer), answer.notes
+    return messages(answer), answer.notes
 
 
 def test_workers_and_ranks_that_share_the_samples_are_right() -> None:
-    assert workers_told(divided) == (
+    assert workers_messages(divided) == (
         ["right: each sample once with 1 worker, with 2 workers, with 3 workers, with 4 workers and on 2 ranks"],
         (),
     )  # fmt: skip
@@ -209,19 +209,19 @@ def test_workers_and_ranks_that_share_the_samples_are_right() -> None:
 def test_fewer_shards_than_workers_are_noted() -> None:
     few = replace(REQUEST, urls=URLS[:2], shard_keys=REQUEST.shard_keys[:2])
 
-    assert workers_told(divided, request=few) == (
+    assert workers_messages(divided, request=few) == (
         ["right: each sample once with 1 worker, with 2 workers and on 2 ranks"],
         ("workers: the shards are too few for more than 2 workers",),
     )
     # A map-style dataset is divided by its items.
     map_style = replace(WORKERS, map_style=True)
-    assert workers_told(divided, map_style, few)[1] == ()
+    assert workers_messages(divided, map_style, few)[1] == ()
 
 
 def test_one_shard_is_not_divided_among_ranks() -> None:
     one = replace(REQUEST, urls=URLS[:1], shard_keys=REQUEST.shard_keys[:1])
 
-    assert workers_told(divided, request=one) == (
+    assert workers_messages(divided, request=one) == (
         ["right: each sample once with 1 worker"],
         ("workers: the shards are too few for more than 1 worker",),
     )
@@ -232,20 +232,20 @@ def test_what_one_process_does_not_read_is_told_of_it() -> None:
         keys = [key for key in KEYS if not key.endswith("3")]
         return read(keys[request.rank :: request.ranks])
 
-    assert workers_told(run)[0] == [
+    assert workers_messages(run)[0] == [
         "error: the last sample of each shard never comes out (such as a3)"
     ]
 
 
 def test_a_loader_without_a_dataloader_is_tried_on_ranks_only() -> None:
-    assert workers_told(divided, LoaderFacts()) == (
+    assert workers_messages(divided, LoaderFacts()) == (
         ["right: each sample once on 2 ranks"],
         ("workers: no DataLoader is found in it, so no worker was tried",),
     )
 
 
 def test_a_loader_that_fails_without_workers_is_not_judged() -> None:
-    assert workers_told(lambda _: failed(line="train.py:2")) == (
+    assert workers_messages(lambda _: failed(line="train.py:2")) == (
         ["not judged: it does not run without workers: train.py:2: OSError: x"],
         (),
     )
@@ -255,7 +255,7 @@ def test_ranks_without_a_group_are_noted() -> None:
     def run(request: LoaderRequest) -> LoaderRun:
         return replace(divided(request), group_error="no network" if request.rank else "")
 
-    assert workers_told(run, LoaderFacts())[1] == (
+    assert workers_messages(run, LoaderFacts())[1] == (
         "workers: ranks ran without a group of torch.distributed: no network",
         "workers: no DataLoader is found in it, so no worker was tried",
     )
@@ -437,7 +437,7 @@ def test_endless_workers_and_ranks_that_differ_are_right() -> None:
     def run(request: LoaderRequest) -> LoaderRun:
         return read(KEYS[request.rank :: request.ranks], whole=False)
 
-    assert workers_told(run, LoaderFacts())[0] == [
+    assert workers_messages(run, LoaderFacts())[0] == [
         "right: workers and ranks do not repeat each other on 2 ranks"
     ]
 
@@ -494,7 +494,7 @@ def test_a_loader_that_fails_on_copies_has_a_note_on_its_random_numbers() -> Non
         return divided(request) if request.urls == URLS or not request.workers else failed()
 
     request = replace(REQUEST, clone_urls=("copies.tar",))
-    assert workers_told(run, request=request)[1] == (
+    assert workers_messages(run, request=request)[1] == (
         "workers: random numbers were not compared: with copies of one sample it ends: OSError: x",
     )
 
@@ -564,7 +564,7 @@ def resumed(wrong: str, **facts: Any) -> tuple[list[str], tuple[str, ...]]:
     base = loader(request)
     base.facts = LoaderFacts(**({"state_path": ""} | facts))
     answer = check_resume(runs, request, base)
-    return told(answer), answer.notes
+    return messages(answer), answer.notes
 
 
 @pytest.mark.parametrize(
@@ -666,7 +666,7 @@ def test_a_loader_that_runs_by_another_start_method_only_is_told_so(
     results = checked(starts_by_fork_only, tmp_path, monkeypatch, "resume", "fork", "workers")
 
     as_it_is = "not judged: it does not run as it is: train.py:2: OSError: x"
-    assert [(result.check, *told(result)) for result in results] == [
+    assert [(result.check, *messages(result)) for result in results] == [
         ("fork", "error: fork: train.py:2: OSError: x"),
         ("resume", as_it_is),
         ("workers", as_it_is),

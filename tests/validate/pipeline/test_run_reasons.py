@@ -114,7 +114,9 @@ def observed(
     )
 
 
-def told(observation: Observation, outcome: Outcome = "loses", unclear: str = "") -> Iterator[str]:
+def reasons(
+    observation: Observation, outcome: Outcome = "loses", unclear: str = ""
+) -> Iterator[str]:
     """Yield the reasons of a report."""
     for reason in reasons_of(observation, outcome, unclear):
         yield f"{reason.slug} {reason.count}: {reason.message}"
@@ -162,14 +164,14 @@ KEYED = [(SHARDS[number // 10], f"{number:06d}") for number in range(20)]
     ids=lambda value: value.title if isinstance(value, ReportedStage) else "",
 )
 def test_samples_that_a_stage_lost_are_told_with_the_reason(last: ReportedStage, said: str) -> None:
-    assert list(told(observed(report(*read_from_shards(), last)))) == [said]
+    assert list(reasons(observed(report(*read_from_shards(), last)))) == [said]
 
 
 def test_of_several_reasons_the_one_that_costs_most_comes_first() -> None:
     losses = {"KeyError": lost(2, "KeyError: 'txt'"), "ValueError": lost(5, "ValueError: cut")}
     last = stage("map", out=10, losses=losses)
 
-    assert list(told(observed(report(*read_from_shards(), last)))) == [
+    assert list(reasons(observed(report(*read_from_shards(), last)))) == [
         "dropped 5: 5 of 20 samples: stage 3 map drops them (ValueError: cut)",
         "dropped 3: 3 of 20 samples: stage 3 map leaves them out",
         "dropped 2: 2 of 20 samples: stage 3 map drops them (KeyError: 'txt')",
@@ -203,7 +205,7 @@ def test_lost_batches_are_counted_in_samples(
 ) -> None:
     batches = stage("batched", "batch", 5, rows=20, batch=4)
     last = stage("filter", "batch", 3, rows=12, losses=losses, **facts)
-    texts = list(told(observed(report(*read_from_shards(), batches, last))))
+    texts = list(reasons(observed(report(*read_from_shards(), batches, last))))
 
     assert [text for text in texts if "filter" in text] == ([said] if said else [])
 
@@ -211,7 +213,7 @@ def test_lost_batches_are_counted_in_samples(
 def test_what_is_in_buffers_when_a_limit_ends_the_run_is_not_lost() -> None:
     last = stage("shuffle", out=15, ended=False)
 
-    assert list(told(observed(report(*read_from_shards(), last, limit="samples")))) == [
+    assert list(reasons(observed(report(*read_from_shards(), last, limit="samples")))) == [
         "incomplete 5: 5 of 20 samples: they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
     ]
 
@@ -226,7 +228,7 @@ def test_each_worker_may_have_a_batch_that_was_not_full_when_a_limit_ended_the_r
         other = report(
             *read_from_shards(10), stage("batched", "batch", 1, rows=4, batch=4), role=DATASET
         )
-        return told(observed(report(limit="samples"), first, other))  # fmt: skip
+        return reasons(observed(report(limit="samples"), first, other))  # fmt: skip
 
     assert [text.partition(":")[0] for text in workers(14)] == ["incomplete 6"]
     assert [text.partition(":")[0] for text in workers(12)] == ["together 2", "incomplete 6"]
@@ -254,7 +256,7 @@ def test_samples_that_came_again_are_told_with_the_reason(
     observation = observed(*reports, entered=KEYED[:15] + KEYED[:5], in_shards=KEYED)
 
     assert f"repeated 0: samples came more than once: 5 of 20 had come before{why}" in list(
-        told(observation)
+        reasons(observation)
     )
 
 
@@ -267,7 +269,7 @@ def test_samples_that_a_stage_puts_into_others_are_told() -> None:
     )
     twice = stage("crops", out=32, line="train.py:8")
 
-    assert list(told(observed(report(*read_from_shards(), mixes, twice)))) == [
+    assert list(reasons(observed(report(*read_from_shards(), mixes, twice)))) == [
         "combined 0: stage 3 mixup combines 4 samples with others, into elements of several samples (train.py:5, the first: sample 000001 of 0.tar)",
         "several 0: stage 4 crops makes 32 elements of 16 samples: samples come out more than once, or in parts (train.py:8)",
     ]
@@ -291,13 +293,13 @@ def test_a_run_that_gives_nothing_is_told_with_what_it_does(
     last = stage("own", out=0, ended=False)
     observation = observed(report(*read_from_shards(), last, limit=limit), **facts)
 
-    assert next(told(observation, "stalls")) == f"hang 0: {said}"
+    assert next(reasons(observation, "stalls")) == f"hang 0: {said}"
 
 
 def test_code_without_stages_that_gives_nothing_has_no_count_of_what_entered() -> None:
     observation = observed(report(stage("make", out=0, ended=False)), end="time", seconds=90.0)
 
-    assert list(told(observation, "stalls")) == ["hang 0: nothing came out within 90 s"]
+    assert list(reasons(observation, "stalls")) == ["hang 0: nothing came out within 90 s"]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,7 @@ def test_code_without_stages_that_gives_nothing_has_no_count_of_what_entered() -
 def test_what_ended_a_run_is_its_first_reason(fault: Fault, end: Any, said: str) -> None:
     run = report(*read_from_shards(), stage("own", out=20))
 
-    assert next(told(observed(run, fault=fault, end=end, idle=12.0), "crashes")) == said
+    assert next(reasons(observed(run, fault=fault, end=end, idle=12.0), "crashes")) == said
 
 
 def own_code(out: int, **facts: Any) -> ReportedStage:
@@ -380,13 +382,13 @@ def own_code(out: int, **facts: Any) -> ReportedStage:
 def test_samples_that_no_stage_accounts_for_are_told(
     run: ProcessReport, facts: dict[str, Any], said: str
 ) -> None:
-    assert list(told(observed(run, **facts))) == [said]
+    assert list(reasons(observed(run, **facts))) == [said]
 
 
 def test_a_run_that_is_not_judged_has_its_reason_only() -> None:
     last = stage("select", out=16)
 
-    assert list(told(observed(report(*read_from_shards(), last)), "not judged", "why")) == [
+    assert list(reasons(observed(report(*read_from_shards(), last)), "not judged", "why")) == [
         "not-judged 0: why"
     ]
 

@@ -20,7 +20,7 @@ FIRST_SAMPLES = 100
 
 
 class BrokenScoreError(ValueError):
-    """A score, ``culprit``, fails for all samples."""
+    """A score fails for all samples; ``broken_part`` is its call."""
 
     def __init__(self, call: str, error: Unknown, key: str) -> None:
         reason = (
@@ -30,7 +30,7 @@ class BrokenScoreError(ValueError):
             f"{call} failed for each of the first {FIRST_SAMPLES} samples. The fault is in the score, not in a sample,"
             f" and no sample was quarantined for it. At {key}: {reason}"
         )
-        self.culprit = call
+        self.broken_part = call
 
 
 class BrokenRunError(EngineError):
@@ -107,12 +107,12 @@ class BrokenRunGuard:
                 raise BrokenRunError(str(BrokenScoreError(call, Unknown(slug, detail), record.url)))
         return []
 
-    def accept_failure(self, failure: ShardFailure, culprit: str) -> None:
+    def accept_failure(self, failure: ShardFailure, broken_part: str) -> None:
         """Take a shard that failed because of a score.
 
         Raises BrokenRunError unless another shard has proven the score.
         """
-        if culprit and not self._proven:
+        if broken_part and not self._proven:
             raise BrokenRunError(f"{failure.url}: {failure.reason}")
 
     def release(self) -> list[ShardRecord]:

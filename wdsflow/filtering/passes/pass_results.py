@@ -58,7 +58,7 @@ class PassResults:
             raise OutputError(error.errno, error.text)
         failure = ShardFailure(task.shard, task.url, task.name, error.text)
         self._report.failures.append(failure)
-        self._guard.accept_failure(failure, error.culprit)
+        self._guard.accept_failure(failure, error.broken_part)
         return failure
 
     def _write(self, done: Sequence[ShardRecord]) -> None:

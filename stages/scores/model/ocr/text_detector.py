@@ -45,7 +45,8 @@ class TextDetector(
         import torch
         from easyocr.craft import CRAFT
 
-        # Without memory, and without the random values that are drawn for it in over a second.
+        # On "meta" it has no values yet: drawing random ones, only to replace them by those of the
+        # file, takes over a second.
         with torch.device("meta"):
             network = CRAFT()
         network.load_state_dict(load_weights(self.weights, DETECTOR, device), assign=True)
