@@ -81,6 +81,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SkipWatch(expected_skips()))
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the Python files that hold no tests.
+
+    They have no doctests, and to look for some, pytest would run scripts that are slow on purpose.
+    """
+    is_helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return is_helper or None
+
+
 @pytest.hookimpl(tryfirst=True)  # before deep tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases of ``sample(n)`` tests as deep, except for n of them.

@@ -14,9 +14,6 @@ def reader_groups(texts: Mapping[str, str]) -> list[tuple[str, str]]:
     The largest group is named "all others".
 
     So a new reader that behaves as most of them changes no golden file.
-
-    >>> reader_groups({"timm": "stalls", "datasets": "trains", "ray-data": "trains"})
-    [('timm', 'stalls'), ('all others', 'trains')]
     """
     groups: dict[str, list[str]] = {}
     for name, text in texts.items():

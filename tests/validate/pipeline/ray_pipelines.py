@@ -1,7 +1,6 @@
 """Ray Datasets, as people write them.
 
-Ray is imported when a pipeline is made: pytest loads this file to look for doctests, and programs
-that tests start are no forks where Ray is loaded.
+Ray is imported when a pipeline is made: programs that tests start are no forks where Ray is loaded.
 """
 
 from small_pipelines import has_caption  # type: ignore[import-not-found]  # next to this file
