@@ -38,7 +38,7 @@ LARGE = (
 )
 TESTED = "wdsflow"
 # Objects that are made before the garbage collector looks through them.
-NEW_OBJECTS = 10_000
+NEW_OBJECTS = 100_000
 # Imports webdataset, whose version differs between groups: not imported before the fork.
 WITH_WEBDATASET = "wdsflow.training"
 

@@ -159,7 +159,7 @@ def test_captions_that_no_sample_has_anywhere_are_refused_with_what_samples_have
     write_tar(tmp_path / "0.tar", [("a.jpg", b"x")])
     out = str(tmp_path / "new")
     assert run(str(tmp_path / "0.tar"), "-o", out, "--caption", "json:caption") == 2
-    told = "no sample has a caption in json:caption: 1 samples in 1 shard have jpg"
+    told = "no sample has a caption in json:caption: found jpg in 1 sample of 1 shard"
     assert capsys.readouterr().err == f"wdsflow: {told}\n"
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+from functools import cache
 from pathlib import Path
 
 from PIL import Image
@@ -10,6 +11,7 @@ from PIL import Image
 from tests.shards.archives import Entry, write_tar
 
 
+@cache
 def picture(width: int, height: int, seed: int = 0, kind: str = "JPEG") -> bytes:
     buffer = io.BytesIO()
     shade = Image.linear_gradient("L").rotate(seed * 7).resize((width, height))

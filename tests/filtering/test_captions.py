@@ -155,7 +155,8 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
     (tmp_path / "0.tar.gz").write_bytes(gzip.compress((source / "0.tar").read_bytes()))
     for url in ("memory://captions/0.tar", str(tmp_path / "0.tar.gz")):
         with pytest.raises(
-            NoCaptions, match="no sample has a caption in txt: 4 samples in 1 shard have jpg, json"
+            NoCaptions,
+            match="no sample has a caption in txt: found jpg, json in 4 samples of 1 shard",
         ):
             filter_shards(url, tmp_path / "out", Recipe(where=WORDS), HERE)
         report = filter_shards(url, tmp_path / url[-2:], Recipe(where=WORDS, caption="auto"), HERE)

@@ -8,7 +8,7 @@ import pytest
 from tests.pages.browser import browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     with browser() as running:
         yield running

@@ -17,6 +17,9 @@ from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.page.run_facts import read_run, sampled_rows
 from wdsflow.filtering.page.run_page import run_page
 
+# They share a browser.
+pytestmark = pytest.mark.xdist_group("pages")
+
 HERE = RunOptions(jobs=0)
 SCORES = ("blur", "caption_words", "min_side", "aspect_ratio", "duplicate", "format", "caption")
 HOSTILE = '</script><script>alert(1)</script><img src="http://example.invalid/x" onerror="alert(2)">{{ 7 * 7 }}\x1b[31m'

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import nodes
 from wdsflow.readers import READERS, UnknownReader, resolve
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.versions import FeedReader
@@ -104,6 +105,7 @@ def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Read
         assert crash is None or crash.reason in CRASHES
 
 
+@pytest.mark.xdist_group("syntax trees")
 def test_code_asks_what_a_reader_does_and_not_what_it_is_called() -> None:
     """The code uses attributes of ``Reader``, which have defaults, not reader names.
 
@@ -114,7 +116,7 @@ def test_code_asks_what_a_reader_does_and_not_what_it_is_called() -> None:
     root = Path(__file__).parents[2]
     spelled: set[tuple[str, str]] = set()
     for path in (*(root / "wdsflow").rglob("*.py"), *(root / "validate").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and node.value in names:
                 spelled.add((path.relative_to(root).as_posix(), str(node.value)))
     # Each name is spelled once: where its class is.

@@ -15,7 +15,7 @@ from .pipeline_steps import take_apart
 from .random_state import same_random_state
 from .stage_trace import RunningStage, StageTrace
 from .trace_run import Stopped, TraceRun
-from .trace_table import swallowed_errors, table
+from .trace_table import logged_warnings, swallowed_errors, table
 from .trace_verdict import TraceEnd, verdict_of
 
 # Seconds for a run to notice that its time is up.
@@ -60,9 +60,7 @@ class Trace:
             if stage.errors:
                 lines.append(f"stage {stage.number}: {swallowed_errors(stage)}")
             elif stage.logged:
-                lines.append(
-                    f"stage {stage.number} logged {stage.logged:,} warnings, the first: {stage.first_log}"
-                )
+                lines.append(f"stage {stage.number} {logged_warnings(stage)}")
         return "\n".join(line.rstrip() for line in lines)
 
 

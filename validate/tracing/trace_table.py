@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from wdsflow.text.words import how_many
+
 from .stage_trace import StageTrace
 
 # Characters of a row without the title.
@@ -34,6 +36,12 @@ def swallowed_errors(stage: StageTrace) -> str:
     if stage.errors > 1:
         count = f"{stage.errors:,} errors swallowed, the first"
     return f"{count}: {stage.first_error}{key_and_shard(stage.error_key, stage.error_shard)}"
+
+
+def logged_warnings(stage: StageTrace) -> str:
+    """Return ``logged 3 warnings, the first: ...``."""
+    first = ", the first" if stage.logged > 1 else ""
+    return f"logged {how_many(stage.logged, 'warning')}{first}: {stage.first_log}"
 
 
 def key_and_shard(key: str, shard: str) -> str:

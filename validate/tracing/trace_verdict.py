@@ -6,10 +6,12 @@ It names what stops the pipeline or the largest loss, or says that nothing is lo
 from collections.abc import Sequence
 from typing import Literal
 
+from wdsflow.text.words import how_many
+
 from .errors import error_text
 from .stage_trace import StageTrace
 from .trace_run import TraceRun
-from .trace_table import key_and_shard, swallowed_errors
+from .trace_table import key_and_shard, logged_warnings, swallowed_errors
 
 TraceEnd = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
 
@@ -83,7 +85,8 @@ def _nothing_lost(stages: Sequence[StageTrace], ending: TraceEnd) -> str:
             samples = stage.out
     slowest = max(stages, key=lambda stage: stage.seconds)
     share = slowest.seconds / (sum(stage.seconds for stage in stages) or 1.0)
-    return f"{text}: {samples:,} samples, {len(stages)} stages; {slowest.name} takes {share:.0%} of the time"
+    left = f"{how_many(samples, 'sample')}, {how_many(len(stages), 'stage')}"
+    return f"{text}: {left}; {slowest.name} takes {share:.0%} of the time"
 
 
 def _loss(stage: StageTrace, run: TraceRun, ending: TraceEnd) -> int:
@@ -105,7 +108,7 @@ def _drops(stage: StageTrace) -> str:
     if stage.errors:
         text += f"; {swallowed_errors(stage)}"
     elif stage.logged:
-        text += f"; it logged {stage.logged:,} warnings, the first: {stage.first_log}"
+        text += f"; it {logged_warnings(stage)}"
     if stage.ended_stream:
         text += "; its handler ended the stream there"
     return text
@@ -130,15 +133,14 @@ def _nothing_left(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd)
     if stage.number == 1 and not stage.out:
         text = f"{stage.name} gives nothing"
     elif stage.batch > 0 and stage.inputs < stage.batch:
-        text = (
-            f"{stage.name} gets {stage.inputs:,} samples, too few for one batch of {stage.batch:,}"
-        )
+        text = f"{stage.name} gets {how_many(stage.inputs, 'sample')}, too few for one batch of {stage.batch:,}"
         if ending != "pass":
             return f"{text}: nothing is lost so far, trace more samples"
     elif stage.input_kind in ("sample", "batch"):
         text = _drops(stage)
     else:
-        text = f"{stage.name} makes no sample of {stage.inputs:,} {stage.input_kind or 'item'}s"
+        inputs = how_many(stage.inputs, stage.input_kind or "item")
+        text = f"{stage.name} makes no sample of {inputs}"
         if stage.errors:
             text += f"; {swallowed_errors(stage)}"
     if ending == "time":

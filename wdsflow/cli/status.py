@@ -12,6 +12,7 @@ from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import argument, folder_or_url, option
 from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.records.run_status import RunStatus
@@ -64,7 +65,7 @@ def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
     """Yield the status of a run: slices that are not done, and the commands that complete it."""
     summary = str(status.summary)
     if status.total("shards"):
-        summary += f"; {status.total('samples'):,} samples"
+        summary += f"; {how_many(status.total('samples'), 'sample')}"
         if any(part.kept is not None for part in status.slices):
             summary += f", {status.total('kept'):,} kept"
     yield summary

@@ -81,10 +81,11 @@ def _keep(child: int) -> NoReturn:
     # All have ended.
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < ends:
-            _kill_all(child, alive=status is None)
+            # Usually none is left: to look for descendants takes longer than to ask for children.
             child_status = _reap(child)
             if status is None:
                 status = child_status
+            _kill_all(child, alive=status is None)
             time.sleep(_PAUSE)
     _end_as(status)
 

@@ -7,6 +7,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.stages.pipeline import format_table
 from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
 
 from .pilot import Pilot
 
@@ -49,7 +50,7 @@ def explain(decider: Decider, pilot: Pilot) -> str:
         rows.append(row)
         above.append(term)
     last = (
-        f"measured on {pilot.samples:,} samples; on average {_time_text(average)} per sample,"
+        f"measured on {how_many(pilot.samples, 'sample')}; on average {_time_text(average)} per sample,"
         f" with every score for every sample {_time_text(everything)}; {_reached_by(pilot, above)} pass all terms"
     )
     if _has_unmeasured(pilot, above):

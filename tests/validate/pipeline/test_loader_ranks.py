@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 PROGRAM = """
 from torch import distributed
 from torch.distributed import init_process_group
+from torch.distributed import init_process_group as begin
 from wdsflow.validate.pipeline.loader.loader_messages import LoaderRequest
 from wdsflow.validate.pipeline.loader.loader_ranks import join_group, set_rank
 
@@ -20,6 +21,7 @@ error = join_group(request)
 assert not error, error
 # What a script does together with its loader: it gets the group that there is.
 init_process_group("nccl")
+begin("nccl")
 distributed.init_process_group("nccl")
 print(distributed.get_rank(), distributed.get_world_size(), distributed.get_backend())
 distributed.destroy_process_group()

@@ -361,7 +361,7 @@ def gives_members(source: Samples) -> Samples:
         ([["a.tar", "b.tar"], gives_nothing], "stage 2 gives_nothing makes no sample of 2 shards"),
         (
             [["a.tar"], gives_members, gives_nothing],
-            "stage 3 gives_nothing makes no sample of 1 members",
+            "stage 3 gives_nothing makes no sample of 1 member",
         ),
         (
             [samples(3, **{f"f{number}": 1 for number in range(9)}), keep_with_caption],

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.text.words import how_many
+
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
 
@@ -38,4 +40,4 @@ def write_exports(report: "RunReport", out: Path, paths: Sequence[Path]) -> None
         return
     for path in paths:
         samples = export(Layout(out), report.records, path)
-        print(f"{samples:,} samples listed in {path}")
+        print(f"{how_many(samples, 'sample')} listed in {path}")

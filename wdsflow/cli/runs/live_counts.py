@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.memory.sizes import format_size
 from wdsflow.text.shell import escape
-from wdsflow.text.words import duration
+from wdsflow.text.words import duration, how_many
 
 from .progress_lines import RunMemory, rate_text
 
@@ -58,7 +58,7 @@ class LiveCounts:
         """Return a line."""
         so_far = self._so_far
         if so_far is not None and so_far.samples > self._samples:
-            parts = [f"{so_far.samples:,} samples", rate_text(so_far.samples, so_far.measured)]
+            parts = [how_many(so_far.samples, "sample"), rate_text(so_far.samples, so_far.measured)]
         else:
             parts = [rate_text(self._samples, time.monotonic() - self._started)]
         if so_far is not None and so_far.left is not None:

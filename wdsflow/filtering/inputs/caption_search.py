@@ -47,10 +47,10 @@ class NoCaptions(ValueError):
     def __init__(
         self, fields: str, scope: SearchScope, names: Sequence[str], nearest: CaptionFields | None
     ) -> None:
-        searched = f"{scope.samples:,} samples in {how_many(scope.shards, 'shard')}"
+        searched = f"{how_many(scope.samples, 'sample')} of {how_many(scope.shards, 'shard')}"
         listed = ", ".join(names) or "no field"
         super().__init__(
-            f"{scope.nothing_found_subject} has a caption in {fields}: {searched} have {listed}"
+            f"{scope.nothing_found_subject} has a caption in {fields}: found {listed} in {searched}"
         )
         self.fields = fields
         self.nearest = nearest

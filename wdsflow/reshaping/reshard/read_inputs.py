@@ -15,6 +15,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import Piece, SourceError
 from wdsflow.shards.source.opening import CompressionFaults, open_source, seekable, unpack
+from wdsflow.text.words import how_many
 
 from .input_job import InputJob
 from .open_inputs import refuse_changed
@@ -126,7 +127,7 @@ class _InputReader:
         if copy_report.rows != self.report.rows:
             raise SourceError(
                 "io",
-                f"{self.report.rows:,} samples were found, and {copy_report.rows:,} with plain headers",
+                f"found {how_many(self.report.rows, 'sample')}, and {copy_report.rows:,} with plain headers",
             )
         self.report.path = path
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from wdsflow.text.words import how_many
+
 from .epoch.batch_pool import uses_cuda
 
 # Batches that are not counted, at the beginning of each part.
@@ -95,7 +97,7 @@ def measure_headspace(
     counted = seen - _WARM
     if counted < 1:
         raise ValueError(
-            f"the epoch has {seen} batches, too few to measure: at least {_WARM + 1} are needed"
+            f"the epoch has {how_many(seen, 'batch', 'batches')}, too few to measure: at least {_WARM + 1} are needed"
         )
     for number, batch in enumerate(islice(cycle(kept), counted + _WARM)):
         if number == _WARM:

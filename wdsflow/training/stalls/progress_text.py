@@ -45,7 +45,7 @@ def _damaged(tally: LossTally) -> str:
 def epoch_table(facts: Facts, rank: int, world_size: int) -> Iterator[str]:
     """Yield the lines of the table at the end of an epoch."""
     rank_text = "" if world_size == 1 else f" (rank {rank} of {world_size})"
-    given = f"{facts.batch:,} of {facts.num_batches:,} batches, {facts.samples:,} samples"
+    given = f"{facts.batch:,} of {facts.num_batches:,} batches, {how_many(facts.samples, 'sample')}"
     speed = speed_text(facts, world_size)
     yield f"feed: epoch {facts.epoch} done{rank_text}: {given}, {speed}"
     yield from _count_lines(facts.tally)

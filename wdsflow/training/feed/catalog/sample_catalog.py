@@ -13,6 +13,7 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedError
 from wdsflow.training.sample_tasks import HangingShard, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage
@@ -251,6 +252,6 @@ def _without_locations(ref: SampleRef) -> SampleRef:
 def _other_size(shard: Shard, expected: int, samples: int) -> FeedError:
     folder, _, name = shard.rpartition("/")
     return FeedError(
-        f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {samples:,} samples, not {expected:,}\n"
+        f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {how_many(samples, 'sample')}, not {expected:,}\n"
         f"To fix it, remove that file: samples are then counted. To see the shard: {join(['wdsflow', 'inspect', shard])}"
     )
