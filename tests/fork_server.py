@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from support.forked_pytest import end
-from support.huge_pages import collapse
 
 # What most programs of tests import. Not webdataset, as programs choose its version by PYTHONPATH,
 # nor pyarrow, which starts a thread.
@@ -297,8 +296,6 @@ def _preload() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     gc.freeze()
-    # Forks copy smaller page tables.
-    collapse()
 
 
 def _fork_sibling() -> int:

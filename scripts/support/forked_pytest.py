@@ -37,8 +37,6 @@ LARGE = (
     "psutil",
 )
 TESTED = "wdsflow"
-# Objects that are made before the garbage collector looks through them.
-NEW_OBJECTS = 100_000
 # Imports webdataset, whose version differs between groups: not imported before the fork.
 WITH_WEBDATASET = "wdsflow.training"
 
@@ -57,8 +55,6 @@ def main(arguments: list[str]) -> int:
         _collect_one()
         # Neither looked through nor copied in each process.
         gc.freeze()
-        # By default it is 700, and looking for garbage takes a tenth of the processor time.
-        gc.set_threshold(NEW_OBJECTS)
         # The result is kept in a cache, which the forks inherit: each would count for 20 ms.
         importlib.import_module("wdsflow.old_objects").has_frozen_objects()
     from support.divided_session import print_and_close

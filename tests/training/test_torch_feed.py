@@ -607,7 +607,7 @@ def test_headspace_says_what_bounds_training(tmp_path):
     assert "Decoders work 30% of the time: reading the shards" in str(
         Headspace(9, 0.1, 0.01, 0.03, 1, 4)
     )
-    with pytest.raises(ValueError, match="the epoch has 1 batches, too few to measure"):
+    with pytest.raises(ValueError, match="the epoch has 1 batch, too few to measure"):
         list(feed(shards, batch_size=80).headspace())
 
 
