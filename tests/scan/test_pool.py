@@ -19,7 +19,7 @@ from wdsflow.shards.shard import Shard
 
 
 def write(path: Path, samples: int) -> Shard:
-    with tarfile.open(path, "w") as tar:
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
         for number in range(samples):
             for field in ("cls", "txt"):
                 info = tarfile.TarInfo(f"{number:04d}.{field}")
