@@ -438,7 +438,7 @@ class AddressEngine(Engine[Any]):
         self._address = ray.get_runtime_context().gcs_address
 
     @property
-    def width(self) -> int:
+    def most_under_way(self) -> int:
         return 1
 
     def submit(self, task: Any) -> None:

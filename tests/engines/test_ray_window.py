@@ -183,7 +183,7 @@ def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
     outcomes, nodes, tasks, options = CASES[name]
     cluster = Cluster(outcomes, nodes)
     engine: RayEngine[Any] = RayEngine(cluster, len, Site(), **options)
-    cluster.record("limit", engine.limit, "width", engine.width)
+    cluster.record("limit", engine.limit, "most_under_way", engine.most_under_way)
     for task in tasks:
         engine.submit(task)
     try:
@@ -236,4 +236,4 @@ def test_the_cluster_is_asked_again_whether_it_has_grown(monkeypatch):
     now[0] += 4.9
     assert engine.limit == 1
     now[0] += 0.2
-    assert (engine.limit, engine.width) == (3, 6)
+    assert (engine.limit, engine.most_under_way) == (3, 6)

@@ -251,7 +251,7 @@ def test_shards_of_which_only_the_end_is_seen_count_from_the_begin(tmp_path: Pat
 class Unseen(Engine[ShardTask]):
     """An engine of which only finished tasks are known."""
 
-    width = 1
+    most_under_way = 1
     seen: list[tuple[ShardTask, TaskProgress]] | None = None
 
     def submit(self, task: ShardTask) -> None:

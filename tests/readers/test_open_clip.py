@@ -251,7 +251,7 @@ def test_an_epoch_is_rounded_to_batches_of_all_workers(
     samples: int, floor: bool, length: tuple[int, ...]
 ) -> None:
     found = epoch_length(samples, batch_size=4, world_size=3, workers=2, floor=floor)
-    assert (found.asked, found.worker_batches, found.batches, found.samples) == length
+    assert (found.requested, found.worker_batches, found.batches, found.samples) == length
     assert found.inflation == (length[3] / samples if samples else float("inf"))
     assert epoch_length(13, 4, 3, 0).batches == 2
 

@@ -68,7 +68,7 @@ def _length(forecast: Forecast) -> Iterator[str]:
     assert length is not None
     source = forecast.length_source
     line = (
-        f"Epoch: {how_many(length.samples, 'sample')} for the {length.asked:,} {_LENGTH_SOURCES.get(source, source)}, "
+        f"Epoch: {how_many(length.samples, 'sample')} for the {length.requested:,} {_LENGTH_SOURCES.get(source, source)}, "
         f"{how_many(length.batches, 'batch', 'batches')} per rank, {length.worker_batches:,} per worker"
     )
     if length.inflation > 1.01:

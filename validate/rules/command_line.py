@@ -193,13 +193,13 @@ class LongEpoch(TrainingRule):
             return
         # Of all ranks together.
         batch = arguments.batch_size * arguments.world_size
-        samples = "sample" if length.asked == 1 else "samples"
+        samples = "sample" if length.requested == 1 else "samples"
         becomes = f"becomes {length.samples:,} ({length.inflation:.2f} times as long)"
         workers = how_many(max(1, arguments.workers), "worker")
         parts = f"{length.worker_batches:,} x {workers} x {batch:,}"
-        message = f"an epoch of {length.asked:,} {samples} {becomes}: rounded up to {parts}"
+        message = f"an epoch of {length.requested:,} {samples} {becomes}: rounded up to {parts}"
         fix: Repair | None = None
-        if arguments.workers > 1 and _rounded_up(int(length.asked), batch) < length.samples:
+        if arguments.workers > 1 and _rounded_up(int(length.requested), batch) < length.samples:
             fix = flag_repair("--workers", "1", note=", which rounds to whole batches only")
         yield self.finding(message, fix=fix)
 
@@ -364,9 +364,9 @@ class WrongNumSamples(TrainingRule):
         usable = forecast.usable
         if length is None or not usable:
             return
-        if abs(length.asked - usable) > _TOLERANCE * usable:
-            epoch = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
-            message = f"{epoch}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
+        if abs(length.requested - usable) > _TOLERANCE * usable:
+            epoch = f"an epoch is set to {length.requested:,} samples ({forecast.length_source})"
+            message = f"{epoch}, but {usable:,} are usable: {length.requested / usable:,.2f} passes"
             yield self.finding(message, fix=flag_repair("--train-num-samples", str(usable)))
 
 

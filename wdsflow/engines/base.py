@@ -87,7 +87,7 @@ class Engine(ABC, Generic[T]):
 
     @property
     @abstractmethod
-    def width(self) -> int:
+    def most_under_way(self) -> int:
         """How many tasks are worth having under way; it may change."""
 
     @abstractmethod
@@ -118,14 +118,14 @@ class Engine(ABC, Generic[T]):
 def work_on(engine: Engine[T], tasks: Iterable[T]) -> Generator[tuple[T, Any], None, None]:
     """Yield each task with its answer when it is done.
 
-    At most as many tasks as the engine's width are under way.
+    At most ``engine.most_under_way`` tasks are under way.
 
     The engine is closed at the end of the iteration, also an early one. Raises EngineError.
     """
     waiting = 0
     try:
         for task in tasks:
-            while waiting >= engine.width:
+            while waiting >= engine.most_under_way:
                 waiting -= 1
                 yield _next_answer(engine)
             engine.submit(task)

@@ -70,8 +70,8 @@ class _DriverEngine(Engine[Any]):
         driver.ask("start", make)
 
     @property
-    def width(self) -> int:
-        return int(self._driver.ask("width"))
+    def most_under_way(self) -> int:
+        return int(self._driver.ask("most_under_way"))
 
     def submit(self, task: Any) -> None:
         self._driver.ask("submit", task)
@@ -162,8 +162,8 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
             elif request == "start":
                 engine = arguments[0](ray)
                 stack.callback(engine.close)
-            elif request == "width":
-                answer = engine.width
+            elif request == "most_under_way":
+                answer = engine.most_under_way
             else:
                 answer = getattr(engine, request)(*arguments)
         except Exception as error:  # noqa: BLE001 - raised in the program

@@ -40,9 +40,9 @@ class InProcessFirstEngine(Engine[T]):
         self._used = 0.0
 
     @property
-    def width(self) -> int:
+    def most_under_way(self) -> int:
         """1 in this process."""
-        return 1 if self._processes is None else self._processes.width
+        return 1 if self._processes is None else self._processes.most_under_way
 
     def submit(self, task: T) -> None:
         """Take a task, and decide where to work on it: in this process no other is under way."""

@@ -24,7 +24,7 @@ class LocalEngine(Engine[T]):
         self._waiting = 0
 
     @property
-    def width(self) -> int:
+    def most_under_way(self) -> int:
         """Twice as many tasks as processes: none waits for the next."""
         return 2 * self._limit
 

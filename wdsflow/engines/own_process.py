@@ -12,7 +12,7 @@ from .mark import Mark, TaskProgress
 class InProcessEngine(Engine[T]):
     """Works in the process that asks."""
 
-    width = 1
+    most_under_way = 1
 
     def __init__(self, function: Work) -> None:
         self._function = function

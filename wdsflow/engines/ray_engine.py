@@ -112,7 +112,7 @@ class RayEngine(Engine[T]):
         return self._capacity
 
     @property
-    def width(self) -> int:
+    def most_under_way(self) -> int:
         """Twice as many: none waits for the next."""
         return 2 * self.limit
 

@@ -109,7 +109,7 @@ class EpochLength:
     """
 
     # Samples.
-    asked: int | float
+    requested: int | float
     # Batches that each worker gives in one epoch.
     worker_batches: int
     # Of one rank in one epoch.
@@ -119,8 +119,8 @@ class EpochLength:
 
     @property
     def inflation(self) -> float:
-        """Return how many times longer the epoch is than asked for."""
-        return self.samples / self.asked if self.asked else math.inf
+        """Return how many times longer the epoch is than requested."""
+        return self.samples / self.requested if self.requested else math.inf
 
 
 def epoch_length(
@@ -129,7 +129,7 @@ def epoch_length(
     """Round as get_wds_dataset does: up, unless ``floor`` is given.
 
     >>> epoch_length(1000, batch_size=256, world_size=1, workers=8)
-    EpochLength(asked=1000, worker_batches=1, batches=8, samples=2048)
+    EpochLength(requested=1000, worker_batches=1, batches=8, samples=2048)
     """
     rounded = math.floor if floor else math.ceil
     whole = batch_size * world_size
