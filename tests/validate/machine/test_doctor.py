@@ -1,3 +1,4 @@
+import resource
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,15 @@ def said(name: str, **facts) -> list[Diagnosis]:
 def worst(name: str, **facts) -> str:
     order = ["ok", "info", "warning", "error"]
     return max((each.status for each in said(name, **facts)), key=order.index, default="")
+
+
+def test_a_machine_without_a_limit_of_open_files_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Linux itself has no such machine: its limit is a number.
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    )
+    machine = this_machine()
+    assert (machine.files_soft, machine.files_hard) == (UNLIMITED, UNLIMITED)
 
 
 def test_a_sound_machine_has_no_trouble():

@@ -272,9 +272,10 @@ def test_ranks_have_as_many_workers_as_the_loader_but_for_those_that_repeat() ->
 
     check_workers(Runs(run), REQUEST, read(facts=WORKERS))
     check_workers(Runs(run), REQUEST, read(facts=replace(WORKERS, workers=1)))
+    check_workers(Runs(run), REQUEST, read(facts=replace(WORKERS, workers=0)))
     check_workers(Runs(run), replace(REQUEST, keys=frozenset("x")), read(facts=WORKERS))
 
-    assert asked == [2, 2, 1, 1, 0, 0]
+    assert asked == [2, 2, 1, 1, 0, 0, 0, 0]
 
 
 def test_a_shard_that_is_never_opened_is_a_warning() -> None:

@@ -51,6 +51,20 @@ def test_rows_that_repeat_a_field_more_often_than_the_shards_stand_in_for_others
     assert output(halves, inputs(40, copies=2)).replaced == 0
 
 
+def test_of_two_fields_with_the_same_values_the_one_that_repeats_them_is_meant() -> None:
+    captions = [b"a caption with the number %d" % number for number in range(40)]
+    halves = [captions[number // 2 * 2] for number in range(40)]
+    once = [InputSample(content_of({"txt": each})) for each in captions]
+    both = [
+        InputSample(content_of({"txt": each, "alt": half}))
+        for each, half in zip(captions, halves, strict=True)
+    ]
+
+    items = [(half.decode(),) for half in halves]
+    assert output(items, once).replaced == 20
+    assert output(items, both).replaced == 0
+
+
 def test_pictures_that_were_decoded_may_repeat_as_the_shards_do() -> None:
     halves = [decoded(number // 2) for number in range(40)]
 

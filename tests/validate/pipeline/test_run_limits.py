@@ -159,7 +159,6 @@ def test_a_batch_that_is_larger_than_what_was_read_does_not_stall(tmp_path: Path
     assert "120 samples are too few for one batch of stage" in verdict.reasons[0].message
 
 
-@pytest.mark.deep
 @pytest.mark.webdataset
 def test_an_epoch_into_which_no_sample_comes_stalls(tmp_path: Path) -> None:
     verdict = judged("observed_pipelines", "resampled_nothing", forty(tmp_path), WHOLE)

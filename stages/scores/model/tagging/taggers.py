@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from wdsflow.text.words import how_many
+
 from ..model import Model
 from ..model_files import source_of
 from .caption_sentences import (
@@ -191,7 +193,8 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
             for position, tags in zip(positions, outputs, strict=True):
                 words = len(sentences[position])
                 if len(tags) != words:
-                    raise ValueError(f"{self.kind}: {words} words have {len(tags)} tags")
+                    given, expected = how_many(len(tags), "tag"), how_many(words, "word")
+                    raise ValueError(f"{self.kind}: {given} for {expected}")
                 tags_of[position] = tags
         return tags_of
 

@@ -55,6 +55,16 @@ def test_parts_of_speech_are_counted_over_all_sentences_of_each_caption(words: i
     assert unknown.value.slug == "unknown-tag"
 
 
+def test_a_network_that_leaves_a_word_out_is_an_error() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Forgetful(Parts):
+        def tag(self, processor: Any, sentences: Sequence[list[str]]) -> list[list[Any]]:
+            return [tags[1:] for tags in super().tag(processor, sentences)]
+
+    with pytest.raises(ValueError, match="1 tag for 2 words"):
+        Forgetful(model="none", pretokenized=True).run(LOADED, ["dog sees"])
+
+
 def test_captions_that_are_too_long_have_no_number_and_cost_no_other():
     texts = ["dog", "dog sees Anna", "dog " * 30_000]
     found = parts(texts, max_words=2, overlong="refuse")
