@@ -84,6 +84,10 @@ def test_a_wrong_total_is_named(tmp_path, evidence):
         ("0000_stats.json", b"{"),
         ("_info.json", b'{"splits": 3}'),
         ("_info.json", b"{}"),
+        (
+            "_info.json",
+            b'{"splits": {"train": {"filenames": ["0000.tar"], "shard_lengths": [3, 4]}}}',
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_fact(tmp_path, evidence, name, text):

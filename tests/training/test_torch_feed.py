@@ -22,6 +22,7 @@ import torch
 from PIL import Image
 from torchdata.stateful_dataloader import StatefulDataLoader
 
+from tests.processes import living_children
 from tests.training.shards import jpeg, write_shards, write_tar
 from wdsflow import FeedOptions, WeightedSource
 from wdsflow import feed as make
@@ -571,6 +572,20 @@ def test_an_epoch_that_a_small_weight_makes_long_is_reported(tmp_path, caplog):
 def test_a_batch_may_be_larger_than_an_epoch(tmp_path):
     ((keys,),) = list(feed(write_shards(tmp_path, [9, 8]), fields=("__key__",), batch_size=10**9))
     assert len(keys) == 17
+
+
+def test_code_of_the_user_runs_in_as_many_processes_as_asked_for(tmp_path):
+    def by_user(image):
+        return TRANSFORM(image)
+
+    shards = write_shards(tmp_path, [20, 20])
+    before = len(living_children())
+    feed = make(shards, batch_size=4, transform=by_user, options=FeedOptions(decoders=3))
+    batches = iter(feed)
+    next(batches)
+    assert len(living_children()) == before + 3
+    feed.close()
+    assert len(living_children()) == before
 
 
 def test_headspace_says_what_bounds_training(tmp_path):

@@ -23,6 +23,8 @@ def stored_value(value: object) -> StoredValue:
 
     >>> stored_value("é"), stored_value([1, None]), stored_value(float("nan"))
     (('text', b'\xc3\xa9'), ('json', b'[1, null]'), ('json', None))
+    >>> stored_value([date(2024, 2, 29)]), stored_value([b"bytes"])
+    (('json', b'["2024-02-29"]'), ('unusable', b'a value that JSON cannot hold'))
     """
     try:
         if isinstance(value, str):
