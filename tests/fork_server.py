@@ -164,6 +164,8 @@ class _ForkServer:
 
     def close(self) -> None:
         """End it, and wait for its end."""
+        # Processes that a test has left behind may hold the connection: to close it is not enough.
+        self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
         os.waitpid(self._process, 0)
 
