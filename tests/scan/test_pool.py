@@ -92,7 +92,10 @@ def test_a_fault_of_ours_is_raised_and_is_no_fact_about_a_shard(jobs, tmp_path: 
 
 
 def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None:
-    victim = Path(write(tmp_path / "victim.tar", 20_000))
+    # 20,000 samples: it takes long to scan, and not to write.
+    victim = tmp_path / "victim.tar"
+    members = Path(write(victim, 200)).read_bytes()[: 400 * 2 * tarfile.BLOCKSIZE]
+    victim.write_bytes(members * 100 + bytes(2 * tarfile.BLOCKSIZE))
     urls = [write(tmp_path / "a.tar", 3), str(victim), write(tmp_path / "b.tar", 4)]
     code = (
         "import sys; from wdsflow.scan.scan_pool import scan_shards; from wdsflow.scan.scan import ScanOptions\n"
