@@ -125,3 +125,10 @@ except SystemExit as ended:
     assert not ended.code, ended.code
 """
     assert imported_by(statement) & HEAVY == set()
+
+
+def test_helpers_of_tests_have_no_doctests() -> None:
+    """They are not collected: see ``pytest_ignore_collect`` in tests/conftest.py."""
+    helpers = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
+    assert [path.name for path in helpers if "\n>>> " in path.read_text("utf-8")] == []
+    assert [path.name for path in helpers if "    >>> " in path.read_text("utf-8")] == []

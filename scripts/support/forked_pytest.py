@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         _collect_one()
         # Neither looked through nor copied in each process.
         gc.freeze()
-        # The result is kept in a cache, which the forks inherit: each would count for 20 ms.
+        # To count frozen objects takes 20 ms: forks inherit the answer, which is cached.
         importlib.import_module("wdsflow.old_objects").has_frozen_objects()
     from support.divided_session import print_and_close
 

@@ -1,8 +1,8 @@
-"""Moves the memory of this process into huge pages, before it forks many processes.
+"""Moves the memory of this process into huge pages, before it is forked.
 
-A fork copies the page tables of its parent: of 500 MB in pages of 4 KiB they have 120,000 entries,
-and copying and releasing them takes longer than most programs that are forked here. In pages of
-2 MiB they have 250.
+A fork copies the page tables of its parent, and so does each fork of a fork: the processes that run
+tests, their servers of programs, and the programs. Of 500 MB in pages of 4 KiB they have 120,000
+entries, in pages of 2 MiB 250.
 """
 
 import ctypes

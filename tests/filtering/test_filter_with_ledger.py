@@ -237,7 +237,7 @@ def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
     assert run("measure", "in", "-o", "scored", "--scores", "width").status == 0
     done = run("filter", "in", "-o", "out", "--where", where, *more)
     assert (done.status, message in done.err, Path("out").exists()) == (2, True, False)
-    assert "6 samples in 1 shard" in done.err
+    assert "6 samples of 1 shard" in done.err
     if near is None:
         assert "json_text('license')" in done.err or [
             command.split()[1] for command in done.commands

@@ -49,7 +49,7 @@ def test_a_name_that_is_only_far_behind_is_refused_with_the_command_that_filters
     done = run(*filtered("json_number('rare') > 0"))
     assert done.status == 2
     assert (
-        "none of the checked samples has a number 'rare' in its json: 30 samples in 3 shards"
+        "none of the checked samples has a number 'rare' in its json: 30 samples of 3 shards"
         in done.err
     )
     (command,) = [each for each in done.commands if each.startswith("wdsflow filter")]

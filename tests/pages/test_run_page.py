@@ -17,7 +17,7 @@ from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.page.run_facts import read_run, sampled_rows
 from wdsflow.filtering.page.run_page import run_page
 
-# They share a browser.
+# Tests of pages share a browser, so they run in one process.
 pytestmark = pytest.mark.xdist_group("pages")
 
 HERE = RunOptions(jobs=0)

@@ -8,6 +8,9 @@ import pytest
 
 from tests.pages.browser import Opened
 
+# Tests of pages share a browser, so they run in one process.
+pytestmark = pytest.mark.xdist_group("pages")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

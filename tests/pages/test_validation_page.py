@@ -12,7 +12,7 @@ from wdsflow import check
 from wdsflow.validate.report import render
 from wdsflow.validate.report.sample_statistics import CONTEXT, SampleStatistics, read_statistics
 
-# They share a browser.
+# Tests of pages share a browser, so they run in one process.
 pytestmark = pytest.mark.xdist_group("pages")
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><b>bold</b>'

@@ -92,7 +92,7 @@ def test_a_fault_of_ours_is_raised_and_is_no_fact_about_a_shard(jobs, tmp_path: 
 
 
 def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None:
-    # 20,000 samples: it takes long to scan, and not to write.
+    # The same 200 samples 100 times: they take long to scan, and the tar is written at once.
     victim = tmp_path / "victim.tar"
     members = Path(write(victim, 200)).read_bytes()[: 400 * 2 * tarfile.BLOCKSIZE]
     victim.write_bytes(members * 100 + bytes(2 * tarfile.BLOCKSIZE))

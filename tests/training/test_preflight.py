@@ -240,7 +240,7 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
     assert "to train without this check: wdsflow train --no-preflight " in of_run[-1]
     for step in next_steps(dry.reports[0]):
         assert f"  {step.line}: {step.command}" in refused.lines
-    assert not any("an epoch of 1 samples" in each.message for each in dry.reports[0].findings)
+    assert not any("an epoch of 1 sample" in each.message for each in dry.reports[0].findings)
     program, *rest = shlex.split(told[told.index("wdsflow ") :])
     assert program == "wdsflow"
     if rest[0] == "repair":

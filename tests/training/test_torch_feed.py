@@ -579,13 +579,15 @@ def test_code_of_the_user_runs_in_as_many_processes_as_asked_for(tmp_path):
         return TRANSFORM(image)
 
     shards = write_shards(tmp_path, [20, 20])
-    before = len(living_children())
+    known = living_children()
     feed = make(shards, batch_size=4, transform=by_user, options=FeedOptions(decoders=3))
-    batches = iter(feed)
-    next(batches)
-    processes = len(living_children()) - before
-    feed.close()
-    assert processes == 3
+    try:
+        batches = iter(feed)
+        next(batches)
+        processes = living_children(known)
+    finally:
+        feed.close()
+    assert len(processes) == 3
 
 
 def test_headspace_says_what_bounds_training(tmp_path):

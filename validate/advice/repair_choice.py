@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wdsflow.repair.repair_plan import RepairPlan
-from wdsflow.text.words import enumeration
+from wdsflow.text.words import enumeration, how_many
 
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
@@ -99,9 +99,13 @@ def cost_text(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
             continue
         title = short_title(then.title)
         if then.outcome == "crashes":
-            costs.append(f"{title} then ends with an exception (now {now.usable:,} samples)")
+            costs.append(
+                f"{title} then ends with an exception (now {how_many(now.usable, 'sample')})"
+            )
         else:
-            costs.append(f"{title} then gets {then.usable:,} samples (now {now.usable:,})")
+            costs.append(
+                f"{title} then gets {how_many(then.usable, 'sample')} (now {now.usable:,})"
+            )
     return enumeration(costs)
 
 

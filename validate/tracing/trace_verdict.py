@@ -129,7 +129,9 @@ def _nothing_left(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd)
     """Return which stage gives nothing, and what training would make of that."""
     stage = _last_with_input(stages)
     if ending == "time" and not run.drained:
-        return f"{stage.name} took {stage.inputs:,} items and gave none before time was up"
+        return (
+            f"{stage.name} took {how_many(stage.inputs, 'item')} and gave none before time was up"
+        )
     if stage.number == 1 and not stage.out:
         text = f"{stage.name} gives nothing"
     elif stage.batch > 0 and stage.inputs < stage.batch:

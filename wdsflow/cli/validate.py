@@ -22,7 +22,7 @@ from wdsflow.cli.shared.run_arguments import Urls
 from wdsflow.cli.shared.typed import Typed, unused_path
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, option
-from wdsflow.text.words import enumeration
+from wdsflow.text.words import enumeration, how_many
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _accept(report: "Report", path: Path) -> "Report":
     write_output(path, dump_baseline(accepted))
     count = len(set(map(fingerprint, accepted)))
     print(
-        f"wrote {count:,} findings to {path}; with --baseline {path} they do not fail",
+        f"wrote {how_many(count, 'finding')} to {path}; with --baseline {path} they do not fail",
         file=sys.stderr,
     )
     return replace(report, findings=[], accepted=accepted, against_baseline=True)

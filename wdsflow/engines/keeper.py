@@ -78,10 +78,12 @@ def _keep(child: int) -> NoReturn:
         with contextlib.suppress(ChildProcessError):
             status = _reap(child)
     ends = time.monotonic() + _PATIENCE
+    if status is None:
+        _kill_all(child, alive=True)
     # All have ended.
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < ends:
-            # Usually none is left: to look for descendants takes longer than to ask for children.
+            # Reaped first: usually no child is left, and a search for descendants takes longer.
             child_status = _reap(child)
             if status is None:
                 status = child_status

@@ -113,7 +113,7 @@ class RayEngine(Engine[T]):
 
     @property
     def most_under_way(self) -> int:
-        """Twice as many: none waits for the next."""
+        """Twice as many tasks as ``limit``: none waits for the next."""
         return 2 * self.limit
 
     def submit(self, task: T) -> None:

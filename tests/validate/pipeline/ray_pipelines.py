@@ -1,6 +1,7 @@
 """Ray Datasets, as people write them.
 
-Ray is imported when a pipeline is made: programs that tests start are no forks where Ray is loaded.
+Ray is imported when a pipeline is made: a test process that has loaded Ray starts no server of
+programs (tests/fork_server.py).
 """
 
 from small_pipelines import has_caption  # type: ignore[import-not-found]  # next to this file

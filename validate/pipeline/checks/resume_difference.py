@@ -127,7 +127,7 @@ def _difference_of_next_epoch(
 ) -> Difference | None:
     """Return how the epoch after the interrupted one differs; None if it does not."""
     if ended and expected and len(epoch) != len(expected):
-        numbers = f"{len(epoch):,} samples instead of {len(expected):,}"
+        numbers = f"{how_many(len(epoch), 'sample')} instead of {len(expected):,}"
         return Difference(f"the next epoch has {numbers}", is_fault=True)
     if same_order and epoch != expected[: len(epoch)]:
         return Difference(f"the next epoch has {_OTHER_ORDER}", is_fault=True)

@@ -65,7 +65,7 @@ class NoJsonValue(ValueError):
         frequent: Sequence[JsonName] = (),
         rejected: str = "",
     ) -> None:
-        searched = f"{how_many(scope.samples, 'sample')} in {how_many(scope.shards, 'shard')}"
+        searched = f"{how_many(scope.samples, 'sample')} of {how_many(scope.shards, 'shard')}"
         other = f"; {rejected}" if rejected else ""
         super().__init__(
             f"{scope.nothing_found_subject} has a {_KIND[score.name]} {score.path!r} in its {score.field}: {searched}{other}"

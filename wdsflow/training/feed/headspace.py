@@ -56,7 +56,7 @@ class Headspace:
         return max(1, math.ceil(self.cpu_seconds / self.free))
 
     def __str__(self) -> str:
-        times = f"{1000 * self.fed:,.3g} ms a batch, {1000 * self.free:,.3g} ms if data cost nothing ({self.batches} batches)"
+        times = f"{1000 * self.fed:,.3g} ms a batch, {1000 * self.free:,.3g} ms if data cost nothing ({how_many(self.batches, 'batch', 'batches')})"
         if self.wait_share < _LITTLE:
             return f"training waits {self.wait_share:.1%} of the time for data: {times}. The feed is fast enough"
         start = f"training waits {self.wait_share:.0%} of the time for data: {times}. "
