@@ -78,9 +78,10 @@ def _keep(child: int) -> NoReturn:
         with contextlib.suppress(ChildProcessError):
             status = _reap(child)
     ends = time.monotonic() + _PATIENCE
+    # It was told to end the child.
     if status is None:
         _kill_all(child, alive=True)
-    # All have ended.
+    # ChildProcessError: all have ended.
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < ends:
             # Reaped first: usually no child is left, and a search for descendants takes longer.

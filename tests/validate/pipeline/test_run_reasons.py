@@ -146,7 +146,7 @@ KEYED = [(SHARDS[number // 10], f"{number:06d}") for number in range(20)]
         ),
         (
             stage("own", out=16, logged=1, first_log="x", ended_stream=True),
-            "dropped 4: 4 of 20 samples: stage 3 own leaves them out (it logged 1 warning, the first: x); its handler ended the stream there",
+            "dropped 4: 4 of 20 samples: stage 3 own leaves them out (it logged 1 warning: x); its handler ended the stream there",
         ),
         (
             stage("own", "", out=0),

@@ -11,9 +11,10 @@ from .loader_messages import LoaderRequest
 
 # For the ranks to meet.
 _SECONDS = 60
+# What joins a group, in torch.distributed.
 _INIT = "init_process_group"
-# They import it by this name alone, and hold half of all names. To look at a name copies memory
-# where this process was forked.
+# Packages that import it by this name, if at all. Their modules hold half of all names, and in a
+# forked process, to look at all of those takes 0.2 s: the memory that they are in is copied.
 _LARGE_PACKAGES = frozenset(
     (
         "numpy",
@@ -67,7 +68,7 @@ def join_group(request: LoaderRequest) -> str:
         if not distributed.is_initialized():
             init(*arguments, **options)
 
-    # Also where modules have imported it by name.
+    # Also where modules have imported it, under whatever name.
     for full_name, module in list(sys.modules.items()):
         attributes = vars(module)
         package = full_name.partition(".")[0]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from wdsflow.text.shell import escape
 from wdsflow.text.words import duration, how_many, short_name
 
+from ...tracing.trace_table import logged_warnings
 from ...verdicts.verdict import Outcome, Reason
 from ..meters.reported_stage import BLANK, COMBINED, ReportedStage
 from ..reports.process_report import Fault
@@ -128,7 +129,7 @@ def _silently(stage: ReportedStage) -> str:
         return "leaves out a batch that is not full, or its collate function drops them"
     logged = ""
     if stage.logged:
-        logged = f"it logged {how_many(stage.logged, 'warning')}, the first: {stage.first_log}"
+        logged = f"it {logged_warnings(stage)}"
     text = f"leaves them out{_in_brackets(stage.line, logged)}"
     if stage.ended_stream:
         text += "; its handler ended the stream there"
