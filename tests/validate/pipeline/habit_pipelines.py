@@ -29,10 +29,11 @@ def pixels(data):
 
 
 def cropped(data):
-    """Return a random crop, as a tensor."""
+    """Return a random crop of random brightness, as a tensor; no two are the same."""
     image = pixels(data)
     top, left = random.randrange(5), random.randrange(5)
-    return torch.from_numpy(image[top : top + 12, left : left + 12].copy()).float() / 255
+    crop = torch.from_numpy(image[top : top + 12, left : left + 12].copy()).float()
+    return crop * (random.uniform(0.8, 1.0) / 255)
 
 
 def tokens(text):
