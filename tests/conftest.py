@@ -18,6 +18,7 @@ from support.divided_session import DividedSession
 from support.stacks import print_stacks
 
 from tests import processes
+from tests.case_names import refuse_addresses
 from tests.depth import refuse_both
 from tests.fork_server import forked_python, new_python, start_server, stop_server
 from tests.processes import MARK, close_what_is_left_open, left_behind
@@ -97,6 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The n cases stay in the gate, and are spread evenly.
     """
     refuse_both(items)
+    refuse_addresses(items)
     sampled: dict[object, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample") and not item.get_closest_marker("deep"):

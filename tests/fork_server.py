@@ -56,6 +56,9 @@ READ_AT_START = (
     "LC_",
     "COVERAGE_",
 )
+# Variables with these beginnings that a fork need not share: of the first two the folders are compared, and
+# the last is a folder that PyTorch sets when a library imports its compiler.
+NOT_COMPARED = (b"PYTHONPATH", b"PYTHONSAFEPATH", b"TORCHINDUCTOR_CACHE_DIR")
 NAME = "wdsflow-tests-fork-server"
 _SIZE = struct.Struct("<q")
 # The number of the call of the kernel.
@@ -148,6 +151,9 @@ def new_python() -> Iterator[None]:
 
 class _ForkServer:
     def __init__(self) -> None:
+        # Sets LD_LIBRARY_PATH when it is imported: later, programs that a test starts would not have the
+        # variables of the server, and be new interpreters.
+        importlib.import_module("cv2")
         self.owner = os.getpid()
         self.exec = subprocess._fork_exec  # type: ignore[attr-defined]
         self._lock = threading.Lock()
@@ -226,7 +232,7 @@ class _ForkServer:
             return False
         prefixes = tuple(prefix.encode() for prefix in READ_AT_START)
         for name in environment.keys() | self._variables.keys():
-            if name in (b"PYTHONPATH", b"PYTHONSAFEPATH") or not name.startswith(prefixes):
+            if name in NOT_COMPARED or not name.startswith(prefixes):
                 continue
             if environment.get(name) != self._variables.get(name):
                 return False

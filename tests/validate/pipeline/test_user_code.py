@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.case_names import without_address
 from wdsflow.shards.source.base import single_shard
 from wdsflow.validate.pipeline.run.raised_errors import cause_of, key_in_frames
 from wdsflow.validate.pipeline.user_code.iterables import Items, is_map_style, is_ray
@@ -170,7 +171,7 @@ def make() -> None:
             "make returned a tuple with a value of type str; return the pipeline alone",
         ),
     ],
-    ids=str,
+    ids=without_address,
 )
 def test_what_a_function_returns_instead_of_one_pipeline_is_refused(
     built: object, said: str
@@ -182,7 +183,9 @@ def test_what_a_function_returns_instead_of_one_pipeline_is_refused(
 
 
 @pytest.mark.parametrize(
-    "built", [7, iter([]), [1, 2], [], [[1], map, Stage()], ["a.tar", map], [7, [1]]], ids=str
+    "built",
+    [7, iter([]), [1, 2], [], [[1], map, Stage()], ["a.tar", map], [7, [1]]],
+    ids=without_address,
 )
 def test_one_pipeline_or_its_stages_are_accepted(built: object) -> None:
     check_built(make, built)
@@ -308,7 +311,7 @@ MOST: dict[object, object] = dict.fromkeys(range(16))
         (".txt", ""),
         (7, ""),
     ],
-    ids=str,
+    ids=without_address,
 )
 def test_the_sample_of_an_error_is_found_in_the_variables_of_the_users_functions(
     value: object, key: str
