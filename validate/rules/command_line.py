@@ -365,7 +365,7 @@ class WrongNumSamples(TrainingRule):
         if length is None or not usable:
             return
         if abs(length.requested - usable) > _TOLERANCE * usable:
-            epoch = f"an epoch is set to {length.requested:,} samples ({forecast.length_source})"
+            epoch = f"an epoch is set to {how_many(length.requested, 'sample')} ({forecast.length_source})"
             message = f"{epoch}, but {usable:,} are usable: {length.requested / usable:,.2f} passes"
             yield self.finding(message, fix=flag_repair("--train-num-samples", str(usable)))
 

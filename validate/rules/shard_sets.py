@@ -270,8 +270,10 @@ class SharedMemory(TrainingRule):
         fit = arguments.workers * needs.shm_total // needs.shm_bytes
         height, width = needs.image_size
         workers = arguments.workers * arguments.local_world_size
-        batches = f"{size(needs.shm_bytes)} of batches ({height} x {width} pixels)"
-        message = f"{workers} workers of a machine keep {batches} in /dev/shm, which has {size(needs.shm_total)} here"
+        message = (
+            f"batches ({height} x {width} pixels) of {how_many(workers, 'worker')} of a machine take "
+            f"{size(needs.shm_bytes)} in /dev/shm, which has {size(needs.shm_total)} here"
+        )
         fix: Repair | None = None
         if fit:
             fix = flag_repair("--workers", str(fit), note=", or give the container more")

@@ -313,9 +313,11 @@ class SlowStart(TrainingRule):
         members = sum(shard.member_bytes for shard in context.evidence.shards)
         mean = members / max(1, context.evidence.samples)
         seconds = f"{fast:,.0f} to {slow:,.0f} s"
-        reads = f"{needs.raw_before_first:,} samples of {size(mean)}"
+        reads = f"{how_many(needs.raw_before_first, 'sample')} of {size(mean)}"
+        workers = arguments.workers
+        each = "its worker" if workers == 1 else f"each of {workers} workers"
         yield self.finding(
-            f"the first batch of each epoch comes after {seconds}: each of {arguments.workers} workers reads {reads} first"
+            f"the first batch of each epoch comes after {seconds}: {each} reads {reads} first"
         )
 
 
