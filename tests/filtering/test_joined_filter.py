@@ -270,6 +270,32 @@ def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
         )
 
 
+@pytest.mark.parametrize(
+    ("other", "old", "new"),
+    [
+        ({"join_on": "json:n=key"}, "--join-on key", "--join-on json:n=key"),
+        (
+            {"join_set": {"json:x": "caption"}},
+            "--join-set txt=caption",
+            "--join-set json:x=caption",
+        ),
+        ({"join_drop_unmatched": True}, "no --join-drop-unmatched", "--join-drop-unmatched"),
+        ({"join_ambiguous": "first"}, "--join-ambiguous refuse", "--join-ambiguous first"),
+    ],
+)
+def test_of_another_join_that_is_named_which_differs(other, old, new):
+    shards = write_shards(Path("in"), 1, 4)
+    join = {"join": captions_of(1, 4), "join_set": {"txt": "caption"}}
+    recipe = Recipe(where="caption_words >= 3")
+    filter_shards(shards, "out", recipe, join=JoinOptions(**join))
+
+    with pytest.raises(Differs) as differs:
+        filter_shards(shards, "out", recipe, join=JoinOptions(**join | other))
+
+    expected = f"out holds a filter with {old}; this run has {new}"
+    assert str(differs.value).splitlines()[0] == expected
+
+
 def test_shards_whose_samples_all_lack_a_row_are_written_if_empty_ones_are():
     """They are inputs of this filter; of those that graft writes, they are not."""
     shards = write_shards(Path("in"), 2, 4)

@@ -6,7 +6,7 @@ Errors name the position.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from wdsflow.expressions.errors import unknown_name_hint
 from wdsflow.installed import version_of
@@ -196,8 +196,6 @@ def _json_type(kind: object) -> object:
     if get_origin(kind) is tuple:
         inner = get_args(kind)[0]
         return Mapping[str, str] if get_origin(inner) is tuple else list.__class_getitem__(inner)
-    if get_origin(kind) is Literal or not get_args(kind) or isinstance(kind, type):
-        return kind
     if get_origin(kind) in {Union, type(int | str)}:
         parts = tuple(dict.fromkeys(_json_type(part) for part in get_args(kind)))
         return Union[parts] if len(parts) > 1 else parts[0]  # noqa: UP007 - made from a list
