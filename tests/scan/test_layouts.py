@@ -103,6 +103,24 @@ def test_sets_whose_images_are_elsewhere_are_not_accused(scanned):
         assert told(scanned(samples(4, json=member))) == {}
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"texts": ["a"]},
+        {"images": ["b"]},
+        {"texts": "a", "images": ["b"]},
+        {"texts": [], "images": []},
+        {"texts": ["a", None], "images": [None]},
+        {"texts": ["a"], "images": ["b"]},
+    ],
+)
+def test_other_json_with_texts_or_images_is_not_interleaved(value, scanned):
+    shard = scanned(samples(4, jpg=IMAGE, json=json.dumps(value).encode()))
+
+    assert layout_of([shard]).kind == "pairs"
+    assert told(shard) == {}
+
+
 def test_messages_may_be_lists_of_texts_and_images(scanned):
     def message(*parts):
         asked = {"role": "user", "content": ["look at", *parts]}

@@ -93,6 +93,25 @@ def test_healthy_streams_are_trusted_whatever_zeros_follow_them(kind, tmp_path: 
         assert unpacked(path)[0] == TAR
 
 
+def test_of_a_stream_whose_end_cannot_be_read_no_byte_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail() -> None:
+        raise OSError("the disk does not answer")
+
+    path = tmp_path / "a.tar"
+    path.write_bytes(STREAMS["gz"](TAR))
+    with open_source(single_shard(str(path))) as source:
+        monkeypatch.setattr(source, "drain", fail)
+        walk = Walk(source)
+        members = [name for batch in walk for name, *_ in batch.rows]
+
+    assert len(members) == len(ENTRIES)
+    assert walk.seen["tar.damaged-stream"].detail == (
+        "its end cannot be read: the disk does not answer: none of its bytes can be trusted"
+    )
+
+
 @pytest.mark.parametrize("kind", ["two gz", "two bz2", "two xz", "two zst"])
 def test_a_stream_whose_start_is_damaged_is_not_taken_for_the_end(kind, tmp_path: Path):
     path = tmp_path / "a.tar"
