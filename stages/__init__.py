@@ -56,7 +56,7 @@ else:
         "select": "Sample Select Shuffle",
         "tokenize": "Tokenize",
     }
-    _lazy = lazy_names(
+    _lazy, _names = lazy_names(
         __name__, {name: module for module, names in _MODULES.items() for name in names.split()}
     )
 
@@ -71,4 +71,4 @@ else:
         return {each.name: each for each in kinds if not each.__abstractmethods__}
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return [*_names(), "STAGES"]

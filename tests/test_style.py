@@ -89,6 +89,8 @@ def test_importing_the_package_imports_nothing_heavy(module):
 def test_a_package_has_what_it_says_that_it_offers_and_nothing_of_any_other_name(package):
     offered = import_module(package)
     assert [name for name in offered.__all__ if getattr(offered, name, None) is None] == []
+    # What completes names in a shell.
+    assert set(offered.__all__) <= set(dir(offered))
     assert not hasattr(offered, "nonsense")
 
 

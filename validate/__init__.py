@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .tracing.trace import Trace, trace
     from .verdicts.verdict import Verdict
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "check": "run_check",

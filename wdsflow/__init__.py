@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wdsflow.validate import plan_repair, trace
     from wdsflow.validate.run_check import check
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             **dict.fromkeys(("check", "plan_repair", "trace"), "validate"),
@@ -63,6 +63,3 @@ else:
             "repair_shards": "repair",
         },
     )
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})

@@ -7,15 +7,20 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for a package (PEP 562).
+def lazy_names(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package (PEP 562).
 
     Args:
         package: name of the package.
         modules: for each public name, the module that has it: below the package, or with its full
             name.
 
-    >>> lazy_names("wdsflow", {"bounded_map": "mapping"})("nothing")
+    >>> get, names = lazy_names("wdsflow", {"bounded_map": "mapping"})
+    >>> "bounded_map" in names()
+    True
+    >>> get("nothing")
     Traceback (most recent call last):
     AttributeError: module 'wdsflow' has no attribute 'nothing'
     """
@@ -28,7 +33,10 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
             import_module(module if module.startswith("wdsflow.") else f"{package}.{module}"), name
         )
 
-    return getter
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return getter, names
 
 
 def leave_pandas_out() -> None:

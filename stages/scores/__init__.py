@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .score_catalog import SCORES, all_scores, make_score
 else:
     # The catalog imports all scores, which single modules of this package do not need.
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             **dict.fromkeys(
@@ -42,6 +42,3 @@ else:
             **dict.fromkeys(("SCORES", "all_scores", "make_score"), "score_catalog"),
         },
     )
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})

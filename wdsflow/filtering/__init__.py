@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .run_options import OutputError, RunOptions
     from .run_report import RunReport
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "KeepFromLedger": "keep_from_ledger",

@@ -10,4 +10,6 @@ if TYPE_CHECKING:
     from .index_report import IndexReport
     from .run_index import index_shards
 else:
-    __getattr__ = lazy_names(__name__, {"IndexReport": "index_report", "index_shards": "run_index"})
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"IndexReport": "index_report", "index_shards": "run_index"}
+    )

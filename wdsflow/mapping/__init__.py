@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from .errors import MappingError
     from .run_map import Mapped, bounded_map
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__, {"MappingError": "errors", "Mapped": "run_map", "bounded_map": "run_map"}
     )

@@ -17,4 +17,6 @@ if TYPE_CHECKING:
     from .pack_report import PackReport
     from .run_pack import pack_shards
 else:
-    __getattr__ = lazy_names(__name__, {"PackReport": "pack_report", "pack_shards": "run_pack"})
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"PackReport": "pack_report", "pack_shards": "run_pack"}
+    )

@@ -108,7 +108,6 @@ class Sink:
             self._wait()
             self._end_direct(self._file)
             self._write(self._buffer[: self._filled], self._file)
-            self._filled = 0
         finally:
             self.close()
 

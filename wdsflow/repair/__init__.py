@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .repair_report import RepairReport
     from .run_repair import repair_shards
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "OtherOptions": "wdsflow.records.refusals",

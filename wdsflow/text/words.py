@@ -51,7 +51,7 @@ def number_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(float(number))
 
 
-def how_many(number: int, noun: str, plural: str = "") -> str:
+def how_many(number: float, noun: str, plural: str = "") -> str:
     """Return a number with its noun.
 
     >>> how_many(1, "shard"), how_many(12_000, "sample"), how_many(0, "batch", "batches")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .openclip import get_data, get_wds_dataset
     from .stalls.stall import StallError
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "FeedOptions": "feed_options",

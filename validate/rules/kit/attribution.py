@@ -231,7 +231,13 @@ def _rule_for_ending(shard: ShardEvidence) -> str:
 
 
 def _subtract_pieces(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> None:
-    """Count fewer pieces as samples: two halves of a sample are one lost sample."""
+    """Count fewer pieces as samples: two halves of a sample are one lost sample.
+
+    >>> lost = Counter({"W001": 1, "F101": 1, "W006": 2})
+    >>> _subtract_pieces(lost, 3)
+    >>> +lost
+    Counter({'W001': 1})
+    """
 
     def order(item: "tuple[str, str] | str") -> int:
         code = item if isinstance(item, str) else item[1]

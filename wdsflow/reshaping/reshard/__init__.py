@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .reshard_report import ReshardReport
     from .run_reshard import NothingRead, reshard_shards
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "InterleavedMembers": "interleaved",
