@@ -5,6 +5,7 @@ A run ends if a machine is unfit.
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from tests.filtering.shards import write_shards
 from wdsflow import Recipe, RunOptions
-from wdsflow.engines.base import EngineError, EnvironmentMismatchError, work_on
+from wdsflow.engines.base import Engine, EngineError, EnvironmentMismatchError, work_on
 from wdsflow.engines.first_here import InProcessFirstEngine
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
@@ -114,6 +115,30 @@ def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
     )
     engine.close()
     assert type(engine) is expected
+
+
+@pytest.mark.parametrize(
+    ("where", "device", "scores", "gpus"),
+    [
+        ("clip_similarity() > 0.2", "auto", True, 0.25),
+        ("clip_similarity() > 0.2", "cpu", True, 0.0),
+        ("clip_similarity() > 0.2", "auto", False, 0.0),  # ledgers have its values
+        ("width > 0", "auto", True, 0.0),
+    ],
+)
+def test_workers_of_a_cluster_ask_for_gpus_where_models_may_run_there(
+    tmp_path: Path, where, device, scores, gpus
+) -> None:
+    requested: dict[str, float] = {}
+
+    def cluster(make: partial[Engine[ShardTask]]) -> Engine[ShardTask]:
+        requested.update(make.keywords)
+        return InProcessEngine(run_shard)
+
+    options = RunOptions(engine="ray", device=device, dry_run=True)
+    engine_for(Recipe(where=where), Layout(tmp_path), options, [], [], cluster, scores=scores)
+
+    assert requested["gpus"] == gpus
 
 
 def test_a_machine_says_what_it_lacks(tmp_path: Path) -> None:

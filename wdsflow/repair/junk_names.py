@@ -51,6 +51,8 @@ def visible_name(name: str) -> str:
 
     >>> visible_name("000001/.jpg"), visible_name(".cache/a.txt"), visible_name("./__new__/a.jpg")
     ('000001.jpg', 'cache/a.txt', 'new/a.jpg')
+    >>> visible_name(".jpg"), visible_name("...")
+    ('jpg', '_')
     """
     parts = path_parts(name)
     if len(parts) > 1 and parts[-1].startswith("."):
