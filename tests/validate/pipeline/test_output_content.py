@@ -242,6 +242,15 @@ def test_equal_contents_have_equal_marks_in_whatever_form_they_are_batched() -> 
     assert mark_of(images[0].to(torch.bfloat16)) != mark_of(images[1].to(torch.bfloat16))
 
 
+def test_arrays_of_objects_are_compared_by_what_they_hold() -> None:
+    def words(last: str) -> numpy.ndarray:
+        # Equal texts, but other objects at other addresses.
+        return numpy.array(["".join(["a cat ", str(1)]), "".join(["a ", last])], dtype=object)
+
+    assert mark_of(words("dog")) == mark_of(words("dog"))
+    assert mark_of(words("dog")) != mark_of(words("cow"))
+
+
 def test_objects_whose_content_is_hidden_are_equal_to_nothing() -> None:
     hidden = [lambda: number for number in range(40)]  # noqa: B023 - they are never called
 

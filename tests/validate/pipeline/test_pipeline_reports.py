@@ -145,6 +145,15 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     check_file(golden, text)
 
 
+def test_a_pipeline_that_ends_without_a_loss_is_one_finding(tmp_path: Path) -> None:
+    verdict = factories.verdict("crashes", usable=30, reader="pipeline", title="train.py:make")
+    assert verdict.samples == 30
+
+    findings, _ = run_rules(Context(Evidence("full"), (), [verdict]), ["P326"])
+
+    assert [finding.count for finding in findings] == [1]
+
+
 def test_what_a_report_says_is_what_the_pipeline_really_does(tmp_path: Path) -> None:
     assert list(differences("captions", range(1, 3), tmp_path, module="small_pipelines")) == []
 
