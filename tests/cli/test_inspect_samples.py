@@ -226,16 +226,20 @@ def in_terminal(answers: dict[bytes, bytes], **environment: str) -> bytes:
     return shown
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     ("answers", "sign"),
     [
-        ({}, "▀".encode()),
-        ({b"\x1b[c": b"\x1b[?62;4c"}, b"\x1bP"),
-        ({b"\x1b[c": b"\x1b[?62c", b"\x1b_Gi=": b"\x1b_Gi=1;OK\x1b\\"}, b"\x1b_G"),
+        pytest.param({}, "▀".encode(), marks=pytest.mark.deep, id="silent"),
+        pytest.param({b"\x1b[c": b"\x1b[?62;4c"}, b"\x1bP", id="sixel"),
+        pytest.param(
+            {b"\x1b[c": b"\x1b[?62c", b"\x1b_Gi=": b"\x1b_Gi=1;OK\x1b\\"},
+            b"\x1b_G",
+            marks=pytest.mark.deep,
+            id="kitty",
+        ),
     ],
-    ids=["silent", "sixel", "kitty"],
 )
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_terminal_gets_pictures_as_it_can_show_them(here, answers, sign):
     """One that never answers does not hold the command up."""
     shown = in_terminal(answers)

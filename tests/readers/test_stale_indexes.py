@@ -174,7 +174,6 @@ def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
     assert "0001.tar.idx" not in os.listdir(indexed)
 
 
-@pytest.mark.deep
 def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(
     indexed: Path,
 ) -> None:

@@ -292,7 +292,6 @@ def test_a_score_tells_which_embeddings_it_asks_for(clip):
     assert only == similarity(clip).embedding_specs()[0]
 
 
-@pytest.mark.deep
 def test_weights_may_lie_in_a_checkpoint_of_a_training(clip, tmp_path, caplog):
     bare_folder = tiny_models.clip(tmp_path / "bare", weights="")
     net = open_clip.create_model(clip)

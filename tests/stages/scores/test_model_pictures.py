@@ -24,9 +24,12 @@ MODES = [  # OpenCLIP's settings, and what they are to us
         {"size": 64, "resize_mode": "longest", "fill_color": 9},
         Geometry(size=(64, 64), fit="within", fill=9),
     ),
-    ({"size": (48, 81), "resize_mode": "longest"}, Geometry(size=(48, 81), fit="within")),
+    (
+        {"size": (48, 81), "resize_mode": "longest", "fill_color": 99},
+        Geometry(size=(48, 81), fit="within", fill=99),
+    ),
 ]
-SIZES = [(64, 64), (200, 150), (97, 311), (640, 481), (30, 40)]
+SIZES = [(64, 64), (200, 150), (97, 311), (311, 97), (640, 481), (30, 40)]
 
 
 def expected(data, settings):
@@ -40,7 +43,7 @@ def expected(data, settings):
     )
 
 
-@pytest.mark.sample(1)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("settings", "geometry"), MODES)
 def test_a_picture_is_what_the_evaluation_transform_makes_of_it(settings, geometry):
     for size in SIZES:

@@ -117,7 +117,6 @@ def test_a_group_of_pictures_gives_what_each_gives_alone():
         assert np.abs(maps([item])[0].scores - scores).max() < 1e-4
 
 
-@pytest.mark.deep
 def test_the_largest_item_is_not_tried_where_the_device_is_the_cpu_of_a_machine_with_a_gpu(
     monkeypatch,
 ):
