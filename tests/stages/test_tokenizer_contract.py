@@ -3,6 +3,7 @@
 The error explains what a tokenizer must return.
 """
 
+import pickle
 import random
 import re
 from functools import partial
@@ -203,6 +204,17 @@ def test_the_stage_keeps_to_the_same_contract():
                 [{"__key__": "a", "txt": text} for text in TEXTS]
             )
         )
+
+
+def test_a_contract_travels_without_the_captions_that_it_has_seen() -> None:
+    contract = TokenizerContract(rows_of)
+    unused = pickle.dumps(contract)
+    rows: list[Any] = contract(TEXTS)
+
+    sent = pickle.dumps(contract)
+
+    assert sent == unused
+    assert [row.tolist() for row in pickle.loads(sent)(TEXTS)] == [row.tolist() for row in rows]
 
 
 @pytest.mark.parametrize("share", [0.2, 0.02])

@@ -95,6 +95,21 @@ def test_one_sample_has_no_score_of_the_data_set(name):
         ALL[name].score(View({}))
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "steps"),
+    [
+        ("clip_similarity", "score", "call requests, run them, then value"),
+        ("semantic_duplicate", "gather", "call requests, run them, then record"),
+        ("semantic_duplicate", "value", "call record for each, then resolve"),
+    ],
+)
+def test_a_step_that_a_score_does_not_have_names_those_it_has(name: str, method: str, steps: str):
+    arguments = (View({}), ()) if method == "value" else (View({}),)
+
+    with pytest.raises(TypeError, match=f"^{name} .*: {steps}$"):
+        getattr(ALL[name], method)(*arguments)
+
+
 class Mine(Bytes, name="mine"):
     """A score of another distribution."""
 

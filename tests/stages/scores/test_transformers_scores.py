@@ -10,6 +10,7 @@ from support.one_score import compute
 
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
+from wdsflow.models.loaded import LoadedModels, ModelError
 from wdsflow.stages.scores import ScoreError, View
 
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
@@ -317,6 +318,15 @@ def test_a_file_of_tokens_is_read_without_transformers_only_where_both_agree(fol
 def test_a_model_that_lacks_weights_is_refused(folders):
     with pytest.raises(ValueError, match=r"lacks the weights"):
         made("text_classify", model=folders["language"], label="0").models()[0].load("cpu")
+
+
+def test_a_model_that_cannot_be_loaded_is_named_with_its_folder(tmp_path: Path) -> None:
+    models = made("caption_perplexity", model=str(tmp_path)).models()
+
+    with pytest.raises(
+        ModelError, match=f"^transformers language model, '{tmp_path}' cannot be loaded: "
+    ):
+        LoadedModels("cpu").prepare(models)
 
 
 def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):

@@ -2,8 +2,10 @@ import pytest
 
 pytest.importorskip("shapely")
 
+from wdsflow.stages.scores import View
+from wdsflow.stages.scores.model.ocr.ocr_area import OcrArea
 from wdsflow.stages.scores.model.ocr.text_areas import covered_area_share, summed_area_share
-from wdsflow.stages.scores.model.ocr.text_boxes import Boxes
+from wdsflow.stages.scores.model.ocr.text_boxes import Boxes, TextBoxes
 
 DIAMOND = [(50.0, 0.0), (100.0, 50.0), (50.0, 100.0), (0.0, 50.0)]
 
@@ -11,6 +13,19 @@ DIAMOND = [(50.0, 0.0), (100.0, 50.0), (50.0, 100.0), (0.0, 50.0)]
 def both(upright, tilted=()):
     boxes = Boxes(list(upright), list(tilted), 100, 100)
     return summed_area_share(boxes), covered_area_share(boxes)
+
+
+def test_the_score_of_each_image_is_the_union_or_the_sum_of_its_boxes() -> None:
+    images = View({"0.png": b"", "1.png": b""})
+    overlapping = Boxes([(0, 10, 0, 10), (5, 15, 0, 10)], [], 100, 100)
+    tilted = Boxes([], [DIAMOND], 100, 100)
+    # On a smaller canvas; a score is about the picture.
+    other = Boxes([(0, 9, 0, 9)], [], 50, 50)
+    outputs = [TextBoxes(overlapping, other), TextBoxes(tilted, other)]
+
+    values = {area: OcrArea(area=area).value(images, outputs) for area in ("union", "sum")}
+
+    assert values == {"union": [0.015, 0.5], "sum": [0.02, 0.5]}
 
 
 def test_boxes_apart_cover_the_same_either_way():

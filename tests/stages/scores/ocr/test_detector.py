@@ -14,8 +14,8 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.weigh import estimated_size
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.ocr.canvas_groups import PaddedSize
-from wdsflow.stages.scores.model.ocr.text_boxes import OnCanvas, boxes_of
+from wdsflow.stages.scores.model.ocr.canvas_groups import PaddedSize, groups_of
+from wdsflow.stages.scores.model.ocr.text_boxes import Canvas, OnCanvas, boxes_of
 from wdsflow.stages.scores.model.ocr.text_detector import TextDetector, likelihoods
 from wdsflow.stages.scores.model.ocr.text_lines import cut_lines, lines_of
 from wdsflow.stages.scores.model.ocr.text_reader import TextReader
@@ -105,6 +105,22 @@ def test_what_waits_for_a_model_is_weighed_by_its_pixels():
     assert weighed
     for item in weighed:
         assert item.pixels.nbytes <= estimated_size(item) < item.pixels.nbytes + 200
+
+
+def test_on_a_gpu_pictures_share_a_pass_if_they_are_padded_to_the_same_size() -> None:
+    sizes = [(60, 200), (64, 64), (33, 193), (200, 60), (64, 224)]
+    canvases = [
+        Canvas(np.zeros((height, width, 3), np.uint8), width=width, height=height)
+        for height, width in sizes
+    ]
+
+    groups = groups_of(canvases)
+
+    assert groups == [
+        (PaddedSize(height=64, width=224), [0, 2, 4]),
+        (PaddedSize(height=64, width=64), [1]),
+        (PaddedSize(height=224, width=64), [3]),
+    ]
 
 
 @pytest.mark.deep

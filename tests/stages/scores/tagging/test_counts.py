@@ -38,6 +38,14 @@ def value(score: Pos | Entities, outputs: Sequence[Any]) -> Any:
     return score.value(View({}, ViewOptions()), outputs)
 
 
+def test_a_tagger_gets_each_caption_as_it_is() -> None:
+    view = View({"0.txt": b" Anna sees\n a dog ", "1.txt": b"dog"})
+
+    requests = Pos(model="x").requests(view)
+
+    assert [request.make() for request in requests] == [" Anna sees\n a dog ", "dog"]
+
+
 @pytest.mark.parametrize("words", [2, 1_000])
 def test_parts_of_speech_are_counted_over_all_sentences_of_each_caption(words: int):
     found = parts(["dog sees dog\nAnna sees .", "Anna", ""], max_words=words)

@@ -104,6 +104,17 @@ def test_a_caption_of_words_between_spaces_is_not_tokenised(folder):
     ] == [3, 3, 0, 0]
 
 
+@pytest.mark.parametrize("kind", ["pos", "entities"])
+def test_the_largest_caption_fills_a_batch_of_words(folder: str, kind: str) -> None:
+    model, networks = loaded(folder, kind, pretokenized=True)
+    largest = model.largest()
+
+    (counts,) = model.run(networks, [largest])
+
+    assert counts.words == model.budget.words
+    assert model.cost(largest) > max(model.cost(caption) for caption in CAPTIONS)
+
+
 def test_a_tagger_upon_a_transformer_that_is_not_here_is_refused_with_its_name(
     folder, tmp_path, monkeypatch
 ):
