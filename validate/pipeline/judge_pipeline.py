@@ -218,14 +218,20 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
     if observation.run.ended_by == "hang":
         return "stalls"
     if not observation.delivered:
-        reads_again = observation.run.is_limited and (
-            observation.run.draws_shards or observation.run.repeats
-        )
-        if observation.run.ended_by == "time" or (reads_again and not unclear):
+        if observation.run.ended_by == "time" or (_reads_again(observation) and not unclear):
             return "stalls"
     if unclear:
         return "not judged"
     return "trains" if observation.is_enough(observation.usable) else "loses"
+
+
+def _reads_again(observation: Observation) -> bool:
+    """Return whether a limit ended a run that had begun to read the shards again, without end."""
+    run = observation.run
+    if not run.is_limited or not (run.draws_shards or run.repeats):
+        return False
+    # In shards that were not read yet, there may be samples that come out.
+    return run.read_until_the_limit > observation.evidence.samples
 
 
 def _note(spec: str, observation: Observation) -> str:

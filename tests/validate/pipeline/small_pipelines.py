@@ -29,6 +29,28 @@ def captions(urls):
             yield sample["txt"].decode()
 
 
+def captions_of(samples):
+    for sample in samples:
+        if "txt" in sample:
+            yield sample["txt"].decode()
+
+
+def from_names(urls):
+    """Its first stage gives the shards, as texts."""
+    return [lambda: iter(urls), read, captions_of]
+
+
+def long_ones(texts):
+    for text in texts:
+        if len(text) > 3:
+            yield text
+
+
+def from_captions(urls):
+    """Its first stage gives texts that are no shards."""
+    return [lambda: captions(urls), long_ones]
+
+
 def strict(urls):
     for sample in read(urls):
         yield sample["txt"].decode()

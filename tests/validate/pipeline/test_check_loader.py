@@ -296,6 +296,29 @@ def test_a_large_set_is_copied_in_part_and_the_report_says_so(tmp_path: Path) ->
     assert "copies of 256 samples from 8 shards" in result.notes[-1]
 
 
+@pytest.mark.parametrize(("batch", "samples"), [(8, 64), (10, 80)])
+def test_more_samples_are_copied_where_few_make_fewer_than_eight_batches(
+    batch: int, samples: int, tmp_path: Path
+) -> None:
+    script = tmp_path / "batches.py"
+    script.write_text(f"""
+from tests.validate.pipeline.plain_loaders import keys_of
+
+def make(urls):
+    keys = keys_of(urls)
+    for start in range(0, len(keys), {batch}):
+        yield keys[start : start + {batch}]
+""")
+    evidence, options = scanned(shards(tmp_path, 2, 40), "headers")
+    for shard in evidence.shards:
+        # It may be large.
+        shard.size = None
+
+    (result,) = check_loader(f"{script}:make", ["resume"], evidence, options)
+
+    assert result.notes == (f"the loader was run over copies of {samples} samples from 2 shards",)
+
+
 def test_a_loader_that_does_not_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="it has"):
         checked("plain_loaders", "nothing", shards(tmp_path, 1), "resume")

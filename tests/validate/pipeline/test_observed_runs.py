@@ -165,6 +165,23 @@ def test_what_code_without_stages_leaves_out_is_not_visible_before_its_end(tmp_p
     assert "how many samples it leaves out is visible only at its end" in verdict.reasons[0].message
 
 
+@pytest.mark.parametrize(
+    ("name", "read", "said"),
+    [
+        ("from_names", 40, "4 of 40 samples: stage 3 captions_of leaves them out"),
+        ("from_captions", None, "12 of 40 samples: stage 2 long_ones leaves them out"),
+    ],
+)
+def test_texts_that_come_before_samples_are_shards_only_if_they_name_some(
+    name: str, read: int | None, said: str, tmp_path: Path
+) -> None:
+    verdict = judged("small_pipelines", name, forty(tmp_path))
+
+    assert verdict.run is not None
+    assert (verdict.outcome, verdict.run.read) == ("loses", read)
+    assert verdict.reasons[0].message.startswith(said)
+
+
 def test_by_their_keys_it_is_visible_which_of_the_samples_so_far_were_left_out(
     tmp_path: Path,
 ) -> None:

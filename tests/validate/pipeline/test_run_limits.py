@@ -5,12 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import webdataset
 
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.reports.process_position import DATASET, MAIN
 from wdsflow.validate.pipeline.reports.sample_counts import SampleCounts
 from wdsflow.validate.pipeline.run.pass_limit import PassLimit
+from wdsflow.validate.verdicts.verdict import Outcome
 
 # Each starts a process that imports PyTorch.
 
@@ -164,3 +166,25 @@ def test_an_epoch_into_which_no_sample_comes_stalls(tmp_path: Path) -> None:
     verdict = judged("observed_pipelines", "resampled_nothing", forty(tmp_path), WHOLE)
 
     assert (verdict.outcome, verdict.samples) == ("stalls", 120)
+
+
+# Webdataset 1.x ends a pipeline that repeats after a pass without output.
+REPEATED = "stalls" if webdataset.__version__.startswith("0.") else "loses"
+
+
+@pytest.mark.webdataset
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("repeats_nothing", REPEATED), ("resampled_nothing", "stalls")]
+)
+def test_what_gives_nothing_does_not_stall_before_it_has_read_as_much_as_the_shards_hold(
+    name: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    urls = forty(tmp_path)
+
+    part, more = (
+        judged("observed_pipelines", name, urls, RunLimits(samples=samples)) for samples in (20, 50)
+    )
+
+    assert (part.outcome, part.usable, part.samples) == ("loses", 0, 20)
+    assert "20 of 20 samples: stage " in part.reasons[0].message
+    assert (more.outcome, more.usable) == (outcome, 0)
