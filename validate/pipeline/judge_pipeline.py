@@ -217,11 +217,13 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
         return "crashes"
     if observation.run.ended_by == "hang":
         return "stalls"
-    if not observation.delivered:
-        if observation.run.ended_by == "time" or (_reads_again(observation) and not unclear):
-            return "stalls"
+    gave_nothing = not observation.delivered
+    if gave_nothing and observation.run.ended_by == "time":
+        return "stalls"
     if unclear:
         return "not judged"
+    if gave_nothing and _reads_again(observation):
+        return "stalls"
     return "trains" if observation.is_enough(observation.usable) else "loses"
 
 

@@ -19,6 +19,16 @@ def read(urls):
                 yield sample
 
 
+class Samples:
+    """A dataset that opens the shards where it is read."""
+
+    def __init__(self, urls):
+        self.urls = urls
+
+    def __iter__(self):
+        return read(self.urls)
+
+
 def has_caption(row):
     return isinstance(row.get("txt"), str)
 

@@ -1,6 +1,10 @@
 """What a report says of a pipeline is what one run of it showed."""
 
+import json
+import pickle
 import re
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +13,14 @@ import psutil
 import pytest
 import webdataset
 
+from tests.validate.pipeline.small_pipelines import Samples
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate import Verdict
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.reports.process_stacks import own_line_in
+from wdsflow.validate.pipeline.reports.run_lists import read_opened
+from wdsflow.validate.pipeline.run.measured_loaders import MeasuredItems, MeasuredStream
+from wdsflow.validate.pipeline.run.run_request import RunRequest
 from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.verdicts.pipeline_run import Ending
 from wdsflow.validate.verdicts.verdict import Outcome
@@ -261,6 +269,34 @@ def test_lines_of_files_with_any_name_are_found_in_stacks(tmp_path: Path) -> Non
     stacks = f'Current thread 0x1 (most recent call first):\n  File "{spelled}", line 1 in make\n  File "<string>", line 1 in <module>\n'
 
     assert own_line_in(stacks).endswith("entra\u00eener.py:1")
+
+
+WORKER = """
+import json, pickle, sys
+
+stream, items = pickle.load(sys.stdin.buffer)
+print(json.dumps([len(list(stream)), len(items), [items[number] for number in range(len(items))]]))
+"""
+
+
+@pytest.mark.usefixtures("new_interpreters")
+def test_a_worker_that_is_not_forked_reads_the_same_and_lists_what_it_opens(tmp_path: Path) -> None:
+    urls = forty(tmp_path)
+    (tmp_path / "run").mkdir()
+    request = RunRequest(tuple(urls), str(tmp_path / "run"))
+    end = time.monotonic() + 60
+    stream = MeasuredStream(Samples(urls), request, end)
+    items = MeasuredItems(["a", "b", "c"], request, end)
+
+    worker = subprocess.run(
+        [sys.executable, "-c", WORKER],
+        input=pickle.dumps((stream, items)),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+
+    assert json.loads(worker.stdout) == [40, 3, ["a", "b", "c"]]
+    assert read_opened(tmp_path / "run", urls) == set(urls)
 
 
 @pytest.mark.deep

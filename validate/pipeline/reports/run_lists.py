@@ -26,6 +26,8 @@ MOST_KEYS = 1_000_000
 MOST_CONTENTS = 100_000
 # File of the shards that were opened, one path a line.
 _OPENED = "opened"
+# Folders of runs for which this process, or the one that it was forked from, lists what it opens.
+_listing = set[Path]()
 
 
 class RunList:
@@ -89,7 +91,13 @@ def _read(folder: Path, kind: ListKind) -> Iterator[Any]:
 
 
 def list_opened(folder: Path, urls: Sequence[str]) -> None:
-    """List the shards that this process and its forks open from now on."""
+    """List the shards that this process and its forks open from now on.
+
+    A second call for the same folder does nothing.
+    """
+    if folder in _listing:
+        return
+    _listing.add(folder)
     names = {os.path.basename(url) for url in urls}
     listed = set[str]()
     file = (folder / _OPENED).open("a", buffering=1, encoding="utf-8", errors="surrogateescape")

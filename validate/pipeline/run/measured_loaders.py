@@ -14,6 +14,7 @@ from ...tracing.pipeline_stages import TorchLoader
 from ...tracing.pipeline_steps import take_apart
 from ...tracing.trace_run import Stopped
 from ..reports.process_position import DATASET
+from ..reports.run_lists import list_opened
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest
 
@@ -82,7 +83,10 @@ class _MeasuredDataset:
     def _run_of_process(self) -> ReportedRun:
         """Return the run of this process, which begins at the first call."""
         if self._run is None:
-            position = begin_reports(Path(self._request.folder), DATASET)
+            folder = Path(self._request.folder)
+            # A worker that is not forked does not do so yet.
+            list_opened(folder, self._request.urls)
+            position = begin_reports(folder, DATASET)
             chain = take_apart(self._pipeline())
             self._run = ReportedRun(chain, DATASET, self._request, position, self._deadline)
         return self._run
