@@ -272,10 +272,12 @@ def test_lines_of_files_with_any_name_are_found_in_stacks(tmp_path: Path) -> Non
 
 
 WORKER = """
-import json, pickle, sys
+import json, pickle, sys, time
+import webdataset.handlers
 
 stream, items = pickle.load(sys.stdin.buffer)
 print(json.dumps([len(list(stream)), len(items), [items[number] for number in range(len(items))]]))
+print(webdataset.handlers.time is time)
 """
 
 
@@ -295,7 +297,9 @@ def test_a_worker_that_is_not_forked_reads_the_same_and_lists_what_it_opens(tmp_
         check=True,
     )
 
-    assert json.loads(worker.stdout) == [40, 3, ["a", "b", "c"]]
+    answer, handlers_sleep = worker.stdout.splitlines()
+    assert json.loads(answer) == [40, 3, ["a", "b", "c"]]
+    assert handlers_sleep == b"False"
     assert read_opened(tmp_path / "run", urls) == set(urls)
 
 

@@ -245,7 +245,7 @@ def test_equal_contents_have_equal_marks_in_whatever_form_they_are_batched() -> 
 def test_arrays_of_objects_are_compared_by_what_they_hold() -> None:
     def words(last: str) -> numpy.ndarray:
         # Equal texts, but other objects at other addresses.
-        return numpy.array(["".join(["a cat ", str(1)]), "".join(["a ", last])], dtype=object)
+        return numpy.array([f"{len(last)} cats", f"a {last}"], dtype=object)
 
     assert mark_of(words("dog")) == mark_of(words("dog"))
     assert mark_of(words("dog")) != mark_of(words("cow"))

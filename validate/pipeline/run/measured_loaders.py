@@ -15,6 +15,7 @@ from ...tracing.pipeline_steps import take_apart
 from ...tracing.trace_run import Stopped
 from ..reports.process_position import DATASET
 from ..reports.run_lists import list_opened
+from .no_sleep import keep_handlers_awake
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest
 
@@ -84,8 +85,9 @@ class _MeasuredDataset:
         """Return the run of this process, which begins at the first call."""
         if self._run is None:
             folder = Path(self._request.folder)
-            # A worker that is not forked does not do so yet.
+            # A worker that is not forked does neither yet.
             list_opened(folder, self._request.urls)
+            keep_handlers_awake()
             position = begin_reports(folder, DATASET)
             chain = take_apart(self._pipeline())
             self._run = ReportedRun(chain, DATASET, self._request, position, self._deadline)

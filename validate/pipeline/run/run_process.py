@@ -7,7 +7,6 @@ import inspect
 import os
 import re
 import signal
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from ..user_code.iterables import Items, is_map_style, is_ray
 from ..user_code.load_pipeline import PipelineError, build, check_built, failure_text, load_object
 from ..user_code.user_process import forget_ranks, limit_memory, start_ray
 from .measured_loaders import MeasuredLoaders
+from .no_sleep import keep_handlers_awake
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest
@@ -78,19 +78,8 @@ def _build_pipeline(spec: str, user_object: object, request: RunRequest) -> obje
             text += f"; {fault}: validate where it will train"
         raise PipelineError(f"{spec} cannot be built: {text}") from None
     check_built(user_object, pipeline)
-    # The handlers of webdataset sleep half a second after each warning.
-    handlers = sys.modules.get("webdataset.handlers")
-    if handlers:
-        vars(handlers)["time"] = _NoSleep
+    keep_handlers_awake()
     return pipeline
-
-
-class _NoSleep:
-    """In place of the module ``time``."""
-
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        """Return at once."""
 
 
 def _call_lines(user_object: object) -> dict[str, str]:
