@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,3 +169,38 @@ def test_an_end_that_comes_early_is_an_error(kept: int) -> None:
         third.close()
         with pytest.raises(EOFError, match="the other end is gone"):
             receive(fourth)
+
+
+def test_a_driver_of_a_cluster_waits_for_the_end_of_its_program_and_leaves_without_an_error(
+    tmp_path: Path,
+) -> None:
+    with open(tmp_path / "errors", "wb") as errors:
+        driver = Peer(
+            "from wdsflow.engines.cluster import serve; serve()", kept=False, stderr=errors
+        )
+    raised, error = driver.ask(("unknown", ()))
+    assert (raised, type(error)) == (True, AttributeError)
+
+    driver.line.shutdown(socket.SHUT_WR)
+    ends_early = driver.ends_within(0.2)
+    driver.line.close()
+
+    assert not ends_early
+    assert driver.ends_within(60)
+    assert driver.close() == 0
+    assert (tmp_path / "errors").read_text() == ""
+
+
+def test_a_driver_of_a_cluster_that_begins_after_the_end_of_its_program_leaves_without_an_error(
+    tmp_path: Path,
+) -> None:
+    with open(tmp_path / "errors", "wb") as errors:
+        driver = Peer(
+            "from wdsflow.engines.cluster import serve; serve()", kept=False, stderr=errors
+        )
+
+    driver.line.close()
+
+    assert driver.ends_within(60)
+    assert driver.close() == 0
+    assert (tmp_path / "errors").read_text() == ""

@@ -132,9 +132,10 @@ def serve() -> None:
     with open(os.devnull, "wb") as nothing:
         # Ray prints the logs of lost nodes there, and has no setting for it.
         os.dup2(nothing.fileno(), 1)
-    when_closed(line, _interrupt_or_exit)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(KeyboardInterrupt):
+            # In here: the program may have ended already.
+            when_closed(line, _interrupt_or_exit)
             _answer_all(line, stack)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
