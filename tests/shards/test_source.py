@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import subprocess
 import sys
 import tarfile
@@ -29,7 +30,13 @@ from tests.processes import await_end
 from tests.shards.tars import MemorySource, by_tarfile, by_walk
 from wdsflow import check
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError, SourcePart, single_shard
+from wdsflow.shards.source.base import (
+    NoTarError,
+    SourceChangedError,
+    SourceError,
+    SourcePart,
+    single_shard,
+)
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -463,3 +470,19 @@ def test_no_process_is_forked_while_a_command_is_started(monkeypatch):
     was_started = started.is_set()
     thread.join()
     assert was_started
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SourceError("denied", "permission denied", "chmod a+r 0.tar"),
+        NoTarError("not a tar: looks like text"),
+        SourceChangedError("its size"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_a_source_is_the_same_in_another_process(error: SourceError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert type(copy) is type(error)
+    assert (str(copy), vars(copy)) == (str(error), vars(error))

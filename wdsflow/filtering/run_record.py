@@ -55,19 +55,23 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout = layout
         self.identity = ""
-        # Returns the digest of a table whose fields the samples of a shard get.
-        self.join: Callable[[Shard], str] = _no_join
 
     def finished(
-        self, shards: Sequence[tuple[int, Shard, str]], request: Mapping[str, object]
+        self,
+        shards: Sequence[tuple[int, Shard, str]],
+        request: Mapping[str, object],
+        join: Callable[[Shard], str],
     ) -> FinishedShards:
-        """Return which of the shards (number, url, name) are done for a request."""
+        """Return which of the shards (number, url, name) are done for a request.
+
+        ``join`` returns the digest of the table whose fields the samples of a shard get.
+        """
         self.read()
         finished = FinishedShards({}, [], [])
         for number, url, name in shards:
             if name not in self.lines:
                 continue
-            origin = partial(_origin, number, url, self.join(url))
+            origin = partial(_origin, number, url, join(url))
             done, reason = self.finished_line(name, partial(origin, self.identity))
             recipe = self.lines[name].recipe
             if recipe != self.identity and request.get("kind") == "measure":
@@ -212,10 +216,6 @@ class RunRecord(OutputRecord[ShardRecord]):
             # A changed recipe was already refused.
             return "its scores were computed again"
         return f"the input changed ({'; '.join(differences(before, now))})"
-
-
-def _no_join(_: Shard) -> str:
-    return ""
 
 
 def _origin(number: int, url: Shard, join: str, recipe: str) -> dict[str, object]:

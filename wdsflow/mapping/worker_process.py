@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from wdsflow.engines.messages import receive, send, take_line, when_closed
+from wdsflow.engines.messages import receive, send, take_line
 from wdsflow.memory.usage import peak_resident_bytes, private_data_bytes, reset_peak, resident_bytes
 
 from .failure_kinds import failure_of, refusal_of
@@ -38,7 +38,6 @@ def serve() -> None:
     # The parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = take_line(prints=True)
-    when_closed(line, _end_all)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         setup: MapSetup = receive(line)
         try:
@@ -92,11 +91,3 @@ def _bounded(room: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _end_all() -> None:
-    """End at once, with all children, because the parent has ended."""
-    with contextlib.suppress(OSError):
-        if os.getpgrp() == os.getpid():
-            os.killpg(0, signal.SIGKILL)
-    os._exit(1)

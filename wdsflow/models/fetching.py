@@ -113,22 +113,8 @@ class Fetching:
         if source is None or not reason:
             return ""
         reason = escape(self._unreachable, 200) or reason
-        repository = self._repository or source.repository
-        if repository:
-            lines = _download_lines(source, repository, reason)
-        else:
-            lines = _url_lines(source.url, reason)
+        lines = _download_lines(source, self._repository or source.repository, reason)
         return f"{model.display_name()} cannot be fetched: " + "\n  ".join(lines)
-
-
-def _url_lines(url: str, reason: str) -> list[str]:
-    """Return the problem, and how to fetch a file from a url elsewhere."""
-    name = url.rpartition("/")[2]
-    return [
-        f"{url} does not answer ({reason})",
-        f"on a machine with a network: {command(['curl', '-LO', url])}",
-        f"copy that file here, and name it in the score: pretrained='{name}'",
-    ]
 
 
 def _download_lines(source: ModelSource, repository: str, reason: str) -> list[str]:

@@ -28,12 +28,10 @@ class ModelSource(NamedTuple):
     """
 
     # Of the Hugging Face hub, "org/name".
-    repository: str = ""
+    repository: str
     revision: str = ""
     # "model='FOLDER'".
     folder: str = ""
-    # Of a file, if it is not in a repository.
-    url: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from .advice_on_outputs import (
     refuse_permission,
     refuse_run_output,
 )
-from .advice_on_scores import advise_on_captions, advise_on_json, advise_on_ledger, measure_again
+from .advice_on_scores import advise_on_captions, advise_on_json, advise_on_ledger
 from .advice_on_shards import advise_on_no_shards
 from .advice_on_tables import (
     advise_on_ambiguous_join,
@@ -35,11 +35,7 @@ from .refuse import refuse, refuse_in_lines
 from .typed import Typed, unused_path
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger.ledger_metadata import (
-        LedgerOfOtherJoin,
-        MissingScore,
-        SettledByLedger,
-    )
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerOfOtherJoin, SettledByLedger
     from wdsflow.filtering.passes.pass_engine import TooLittleMemory
     from wdsflow.filtering.run_options import LocalOnly
     from wdsflow.indexing.run_index import PartOfSet
@@ -79,10 +75,6 @@ def errors_explained(typed: Typed) -> Iterator[None]:
 
 def _no_advice(_: Exception, __: Typed) -> Iterable[str]:
     return ()
-
-
-def _advise_on_missing_score(error: "MissingScore", typed: Typed) -> Iterable[str]:
-    return measure_again(typed, error.call)
 
 
 def _advise_on_quarantine(_: Exception, typed: Typed) -> Iterable[str]:
@@ -190,7 +182,6 @@ _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "NoCaptions": advise_on_captions,
     "NoJsonValue": advise_on_json,
     "LedgerOfOtherJoin": _advise_on_other_join,
-    "MissingScore": _advise_on_missing_score,
     "LedgerError": advise_on_ledger,
     "Differs": advise_on_other_options,
     "OtherOptions": advise_on_other_options,

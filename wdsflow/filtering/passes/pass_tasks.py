@@ -34,10 +34,10 @@ class RemainingShards(NamedTuple):
 def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> RemainingShards:
     """Return the shards that are not done. Those that are done are added to the report."""
     record.identity = pass_.identity
-    record.join = partial(digest_of, pass_.join)
     record.state.update(identity=pass_.identity)
     request = json.loads(canonical_json(pass_.request))
-    done, fewer, changed = record.finished(pass_.shards(), request)
+    join = partial(digest_of, pass_.join)
+    done, fewer, changed = record.finished(pass_.shards(), request, join)
     report.records = list(done.values())
     report.resumed = len(done)
     report.changed += changed
@@ -46,8 +46,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     if pass_.main_layout is not None:
         others = [shard for shard in shards if shard[2] not in earlier]
         main = RunRecord(pass_.main_layout, pass_.kind)
-        main.join = record.join
-        in_main = main.finished(others, request).fewer
+        in_main = main.finished(others, request, join).fewer
         earlier |= dict.fromkeys(in_main, pass_.main_layout)
     if pass_.reused is not None:
         for _, _, name in shards:

@@ -52,9 +52,6 @@ class NoTarError(SourceError):
     def __init__(self, detail: str) -> None:
         super().__init__("io", detail)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return NoTarError, (self.detail,)
-
 
 class SourceChangedError(SourceError):
     """A file that changed after it was opened: its bytes may be of two versions."""

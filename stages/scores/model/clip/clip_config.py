@@ -65,8 +65,6 @@ def clip_source(model: str, pretrained: str) -> ModelSource | None:
     if config.get("hf_hub"):
         repository, _, _file = config["hf_hub"].rpartition("/")
         return ModelSource(repository, folder=folder)
-    if config.get("url"):
-        return ModelSource(url=config["url"])
     return None
 
 
