@@ -1,6 +1,7 @@
 """How commands end that are stopped, or whose output nobody reads."""
 
 import fcntl
+import io
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from tests.cli import shards
+from wdsflow.cli.shared.printing import console
 
 WDSFLOW = [sys.executable, "-m", "wdsflow"]
 
@@ -239,3 +241,14 @@ def test_a_signal_ends_a_training_in_the_middle_of_a_step(tmp_path):
         assert process.wait(30) == -signal.SIGTERM
     finally:
         process.kill()
+
+
+def test_a_table_for_a_closed_pipe_raises_the_error_that_ends_the_command() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    # Without a buffer, nothing is left to be written when it is closed.
+    with io.TextIOWrapper(io.FileIO(writer, "w"), write_through=True) as stream:
+        output = console(stream)
+
+        with pytest.raises(BrokenPipeError):
+            output.print("a line")

@@ -21,9 +21,10 @@ pytest.importorskip("moto")
 import fsspec
 
 from tests.filtering.shards import write_shards
-from tests.servers import put, s3_server, use_s3
+from tests.servers import Log, put, s3_server, use_s3
 from tests.training.shards import jpeg
 from wdsflow.cli.main import main
+from wdsflow.records.object_store.store_objects import StoreObjects
 from wdsflow.shards.source import retries as faults
 
 WHERE = ("--where", "caption_words >= 2", "--jobs", "0")
@@ -327,3 +328,21 @@ def test_a_command_that_another_run_keeps_out_says_who_works_there(s3, capsys):
     assert f"another run works in s3://bucket/out (process {os.getpid()} on " in told
     assert "wdsflow repair set -o s3://bucket/out-2" in told
     assert objects() == {}
+
+
+def test_only_the_uploads_of_the_named_objects_are_aborted(s3: tuple[Path, Log]) -> None:
+    system = fsspec.filesystem("s3")
+    for key in ("out/00001.tar", "out/other.tar", "elsewhere/00001.tar"):
+        system.call_s3("create_multipart_upload", Bucket="bucket", Key=key)
+
+    StoreObjects("s3://bucket/out").abort_uploads(["00001.tar", "00002.tar"])
+
+    uploads = system.call_s3("list_multipart_uploads", Bucket="bucket")["Uploads"]
+    assert sorted(upload["Key"] for upload in uploads) == ["elsewhere/00001.tar", "out/other.tar"]
+    for upload in uploads:
+        system.call_s3(
+            "abort_multipart_upload",
+            Bucket="bucket",
+            Key=upload["Key"],
+            UploadId=upload["UploadId"],
+        )

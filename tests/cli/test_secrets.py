@@ -18,6 +18,7 @@ from tests.filtering.commands import run
 from tests.servers import http_server
 from tests.training.shards import samples, write_tar
 from tests.training.trainings import write_model
+from wdsflow.cli.shared.without_secrets import without_secrets
 from wdsflow.text import secrets
 
 # Processes that it starts import PyTorch.
@@ -196,3 +197,42 @@ def test_a_secret_that_was_hidden_once_is_hidden_wherever_it_occurs(monkeypatch)
     assert secrets.redact_known("no p%40ssword here") == "no p%40ssword here"
     assert secrets.redact("https://me:p%40ssword@host/a.tar") == "https://***@host/a.tar"
     assert secrets.redact_known("no p%40ssword, p@ssword here") == "no ***, *** here"
+
+
+def test_lines_that_are_written_together_are_shown_without_secrets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "_known", set())
+
+    with without_secrets([f"https://me:{SECRET}@host/a.tar"]):
+        sys.stderr.writelines(["a library\n", f"was refused with {SECRET}\n"])
+
+    assert capsys.readouterr().err.startswith("a library\nwas refused with ***\n")
+
+
+FAILS = f"""
+import sys
+import wdsflow.cli.main
+from wdsflow.cli import entry_point
+from wdsflow.text.secrets import redact
+
+
+def main():
+    redact("https://me:{SECRET}@host/a.tar")
+    raise RuntimeError("a library was refused with {SECRET}")
+
+
+sys.modules["wdsflow.cli.main"].main = main
+entry_point.run()
+"""
+
+
+def test_a_traceback_that_ends_the_program_is_printed_without_secrets() -> None:
+    program = [sys.executable, "-c", FAILS]
+
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert done.stderr.endswith("RuntimeError: a library was refused with ***\n")
+    assert SECRET not in done.stderr

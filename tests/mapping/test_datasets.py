@@ -2,13 +2,17 @@
 
 import json
 import os
+import pickle
 import signal
+from pathlib import Path
 
 import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
 from wdsflow.mapping import MappingError
+from wdsflow.mapping.dataset_work import DatasetWork
+from wdsflow.mapping.messages import RowBatch
 
 datasets = pytest.importorskip("datasets")
 MEMORY = "3GiB"  # this process has torch and more
@@ -187,3 +191,22 @@ def test_an_error_stops_the_run_and_leaves_no_file(tmp_path):
     (tmp_path / "x").write_text(json.dumps("mine"))
     with pytest.raises(ValueError, match="not empty"):
         wdsflow.bounded_map(dataset, dict, MEMORY, folder=tmp_path)
+
+
+# datasets leaves its event loop open.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_coroutine_function_gets_the_numbers_of_the_rows_in_the_dataset(tmp_path: Path) -> None:
+    async def fn(
+        batch: dict[str, list[int]], indices: list[int], added: int
+    ) -> dict[str, list[int]]:
+        return {"index": indices, "sum": [number + added for number in batch["id"]]}
+
+    dataset = datasets.Dataset.from_dict({"id": [10, 11, 12, 13, 14]})
+    work = DatasetWork(fn, with_indices=True, fn_kwargs={"added": 5}, dataset=pickle.dumps(dataset))
+    work.begin()
+
+    rows = work.map(RowBatch(2, 4), str(tmp_path / "rows.arrow"))
+
+    assert rows == 2
+    results = datasets.Dataset.from_file(str(tmp_path / "rows.arrow"))
+    assert results.to_dict() == {"id": [12, 13], "index": [2, 3], "sum": [17, 18]}

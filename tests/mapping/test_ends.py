@@ -17,6 +17,8 @@ import wdsflow
 from tests.cli.test_unwritable import full_disk
 from tests.processes import living_children
 from wdsflow.mapping import MappingError
+from wdsflow.mapping.map_worker import MapWorker
+from wdsflow.mapping.messages import Failed, MapSetup
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -286,3 +288,17 @@ def test_a_disk_that_fills_up_ends_the_run_and_drops_no_row(tmp_path):
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
     assert "No space left on device" in done.stderr
     assert done.stdout == ""  # no file is left
+
+
+def test_a_killed_worker_reports_the_first_reason_and_one_that_had_ended_none() -> None:
+    setup = MapSetup(sys.path, b"")
+    killed, ended = MapWorker(setup), MapWorker(setup)
+    ended.close()
+
+    killed.kill("it took more memory than is left")
+    killed.kill("another reason")
+    ended.kill("too late")
+
+    assert killed.wait_for_failure() == Failed("memory", "it took more memory than is left")
+    assert killed.close() < 0
+    assert ended.kill_reason == ""

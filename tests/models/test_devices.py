@@ -13,6 +13,7 @@ from tests.models import own, test_protocol
 from wdsflow.memory.batching.device_names import computes_bf16
 from wdsflow.models.calls import Begun, ServerSetup
 from wdsflow.models.device_process import DeviceProcess
+from wdsflow.models.loaded import _run_on_cpu
 from wdsflow.models.process_files import ended_marker, pending_call_count
 from wdsflow.models.remote_models import RemoteModels
 from wdsflow.shards.scratch import make_scratch, remove_scratch
@@ -158,3 +159,16 @@ def test_without_nvidia_smi_models_keep_full_precision(tmp_path, monkeypatch):
     monkeypatch.setattr("wdsflow.memory.batching.device_names._DRIVERS", ("/dev/null",))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert computes_bf16("cuda:0") is False
+
+
+def test_a_model_is_loaded_on_the_cpu_for_the_first_item_that_needs_it_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own.LoadsAtSecond, "loads", [1])
+    (model,) = own.LoadsAtSecond(times=10).models()
+
+    run = _run_on_cpu(model)
+
+    assert own.LoadsAtSecond.loads == [1]
+    assert [run(["abc", "d"]), run(["ef"])] == [[30, 10], [20]]
+    assert own.LoadsAtSecond.loads == [1, 1]

@@ -1,7 +1,9 @@
 """A model that cannot be fetched: said once, with what to do."""
 
 import importlib.util
+import logging
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +141,17 @@ def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(
     assert "refused" in told
     assert "--local-dir" not in told
     assert heard.instructions(model, raised.value) == ""
+
+
+def test_a_failed_download_that_openclip_logs_and_raises_is_shown_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (model,) = CaptionPerplexity(model=str(tmp_path)).models()
+    log = logging.getLogger()
+
+    with fetching(model):
+        log.error("Failed to download weights for tag 'openai': no route to host")
+        log.error("another error")
+    log.error("Failed to download weights outside")
+
+    assert caplog.messages == ["another error", "Failed to download weights outside"]

@@ -3,7 +3,9 @@
 Only samples that caused the end are quarantined.
 """
 
+import os
 import threading
+from pathlib import Path
 
 import psutil
 import pytest
@@ -11,8 +13,12 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.models import own
-from wdsflow.memory.batching.attempt import Failure
+from wdsflow.memory.batching.attempt import POISONED, Failure
+from wdsflow.models import server
+from wdsflow.models.calls import ServerSetup
 from wdsflow.models.loaded import ModelError
+from wdsflow.models.model_location import ModelLocation
+from wdsflow.models.models_at import _started_processes, models_at
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.models.remote_models import RemoteModels
 
@@ -132,3 +138,57 @@ def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
             [own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]]
         )
     assert prepared == ()
+
+
+def test_a_process_that_loses_its_device_reports_the_error_before_it_ends() -> None:
+    model = own.Brittle(poisons="deadly").models()[0]
+
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.location.addresses, processes.location.key)
+        outputs = models.map(model, ["abc", "deadly", "de"])
+        models.close()
+
+    failure = outputs.pop(1)
+    assert outputs == [3, 2]
+    assert failure.slug == POISONED
+    assert failure.detail.endswith("CUDA error: an illegal memory access was encountered")
+
+
+def test_calls_after_the_loss_of_a_device_find_no_process_until_the_next_one(
+    tmp_path: Path,
+) -> None:
+    address = tmp_path / "0"
+    address.touch()
+    records = server._Records(ServerSetup(str(address), b"", "cpu", None))
+
+    records.remove_address()
+    # The next process may have removed it, too.
+    records.remove_address()
+
+    assert not address.exists()
+
+
+def test_a_worker_without_an_address_starts_one_process_for_all_its_shards() -> None:
+    model = own.LargestText(most=1000)
+    location = ModelLocation(device="cpu", models_to_start=(model,))
+
+    first = models_at(location)
+    second = models_at(location)
+
+    processes = _started_processes(location, (model,), os.getpid())
+    with processes:
+        _started_processes.cache_clear()
+        assert first is second
+        assert isinstance(first, RemoteModels)
+        assert first.map(model, ["abc"]) == [3]
+        first.close()
+
+
+def test_a_process_that_cannot_load_its_first_models_is_not_kept() -> None:
+    model = own.Brittle(fails="load").models()[0]
+    location = ModelLocation(device="cpu", models_to_start=(model,))
+
+    with pytest.raises(ModelError, match="no weights"):
+        models_at(location)
+
+    assert _started_processes.cache_info().currsize == 0

@@ -12,11 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.cli import filter as cli
+from wdsflow.cli.runs.display import _BarDisplay
 from wdsflow.cli.runs.forecast import RunForecast
 from wdsflow.cli.runs.live_counts import LiveCounts
 from wdsflow.cli.runs.progress_lines import ProgressLines
@@ -267,3 +269,18 @@ class Unseen(Engine[ShardTask]):
 
     def close(self) -> None:
         """Hold nothing."""
+
+
+def test_a_bar_shows_the_samples_of_shards_that_are_not_finished(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bars = Progress(disable=True)
+    display = _BarDisplay(bars, typed("filter", "in", "--where", "width > 1"), here=False)
+    display.begin(8, "writing")
+
+    display.watch(replace(SO_FAR, scoring=900.0, measured=900.0, samples=2_000))
+
+    (task,) = bars.tasks
+    assert (task.total, task.completed) == (8, 2)
+    assert task.description == "2,000 samples, 2 samples/s, 45 min left, kept 0"
+    assert capsys.readouterr().err.startswith("wdsflow: about 60 min for 8 shards: ")

@@ -1,6 +1,7 @@
 """Folders and zips without a table."""
 
 import json
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 from tests.packing.tables import jpeg, packed
 from wdsflow import pack_shards
+from wdsflow.packing.files.local_files import LocalFiles
 from wdsflow.packing.files.media_files import FIRST
 from wdsflow.packing.rows.folder_rows import HoldsTables
+from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import TableError
 
 PAIRS = {
@@ -348,3 +351,25 @@ def test_entries_of_a_zip_with_the_same_name_are_counted(tmp_path: Path):
     report = pack_shards(str(tmp_path / "all.zip"), tmp_path / "out")
     assert packed(tmp_path / "out") == {"ok": {"jpg": jpeg(2)}}
     assert report.tables[0][1].endswith("; 2 files ignored: second file of the same name")
+
+
+def test_a_folder_that_cannot_be_listed_is_counted_and_the_others_are_read(tmp_path: Path) -> None:
+    for name in ("0.jpg", "gone/1.jpg", "kept/2.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    files = LocalFiles(str(tmp_path))
+    names = files.names()
+
+    first = next(names)
+    shutil.rmtree(tmp_path / "gone")
+    rest = list(names)
+
+    assert [first, *rest] == ["0.jpg", "kept/2.jpg"]
+    assert files.passed_over == {"folder that cannot be read": 1}
+
+
+def test_a_root_that_cannot_be_listed_ends_the_run(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path / "gone"))
+
+    with pytest.raises(SourceError, match=r"gone cannot be read: No such file or directory$"):
+        list(files.names())

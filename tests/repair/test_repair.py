@@ -466,3 +466,18 @@ def test_a_header_that_is_cut_is_said_once(tmp_path: Path):
     os.truncate(path, last + 100)
     (shard,) = repair_shards([str(path)], tmp_path / "out").shards
     assert shard.lost == [f"at byte {last:,} the file ends inside a header"]
+
+
+def test_a_member_elsewhere_completes_its_sample_only_if_readers_decode_it(tmp_path: Path) -> None:
+    whole = [
+        entry
+        for key in ("a", "b", "c")
+        for entry in ((f"{key}.jpg", JPEG), (f"{key}.txt", b"text"), (f"{key}.cls", b"1"))
+    ]
+    parts = [("d.jpg", JPEG), ("d.txt", b"text"), ("e.jpg", JPEG), ("e.txt", b"text")]
+    late = [("d.cls", b"7"), ("e.cls", b"no number")]
+
+    members, _ = fixed(tmp_path, [*whole, *parts, *late])
+
+    assert members[len(whole) :][:5] == [*parts[:2], late[0], *parts[2:]]
+    assert members[len(whole) + 5 :] == [("e-2.cls", b"no number")]

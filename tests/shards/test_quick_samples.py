@@ -263,3 +263,19 @@ def test_damage_without_bytes_of_its_own_does_not_part_a_sample(tmp_path: Path) 
     assert [list(fields) for *_, fields in each] == (
         [["txt"], *whole[1:]] if refuses_negative() else whole
     )
+
+
+def test_a_header_between_repeated_samples_is_in_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.tar"
+    comment = tarfile.TarInfo.create_pax_global_header({"comment": "x"})
+    samples = [member(f"{number:02}.jpg", b"1") for number in range(40)]
+    path.write_bytes(b"".join([*samples[:30], comment, *samples[30:], bytes(1024)]))
+
+    found = _all(path)
+
+    assert found == _with_care(path, monkeypatch)
+    ranges = [(start, end) for _, _, start, end, _, _ in found[0]]
+    assert ranges[29] == (29 * 1024, 30 * 1024)
+    assert ranges[30] == (30 * 1024 + len(comment), 31 * 1024 + len(comment))

@@ -5,11 +5,13 @@ No command is left running.
 
 import os
 import threading
+from collections.abc import Callable
 from itertools import islice
 
 import pytest
 
 from tests.processes import living_children
+from wdsflow.training.feed.epoch.planned_ahead import PlannedAhead
 from wdsflow.training.feed.epoch.read_ahead import ReadAhead
 
 
@@ -78,3 +80,22 @@ def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url
         thread.join()
     assert living_children(known) == []
     assert loading.tally.damage == {}
+
+
+def test_an_epoch_that_is_planned_ahead_calls_idle_from_its_begin_on() -> None:
+    calls: list[str] = []
+    given: list[Callable[[], None]] = []
+
+    def plan(idle: Callable[[], None]) -> Callable[[], None]:
+        given.append(idle)
+        return idle
+
+    ahead = PlannedAhead(3, plan)
+    (idle,) = given
+    idle()
+
+    planner = ahead.begin(lambda: calls.append("idle"))
+    idle()
+
+    assert planner is idle
+    assert calls == ["idle"]

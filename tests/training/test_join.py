@@ -36,16 +36,23 @@ from wdsflow.joining.index import index_cache, sorted_rows
 from wdsflow.joining.index import row_index as index_format
 from wdsflow.joining.index.index_cache import row_index
 from wdsflow.joining.index.write_row_index import write_row_index
-from wdsflow.joining.join_on import parse_on
+from wdsflow.joining.join_on import FieldToSet, parse_on
+from wdsflow.joining.joined_fields import JoinedFields
+from wdsflow.joining.row_use import RowUse
 from wdsflow.joining.table_files import locate_table
 from wdsflow.records import folder_lock
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
+from wdsflow.shards.source.base import single_shard
+from wdsflow.stages.caption_sources import parse_captions
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.training import StallError
+from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed.resume.resume_fixes import resume_fixes
 from wdsflow.training.feed.resume.state import OtherJoin, check_state
 from wdsflow.training.feed_options import FeedError, JoinError, ShardsError
+from wdsflow.training.tokenized_captions import TokenizedCaptions
+from wdsflow.training.workers.sample_work import SampleWork
 
 ROOT = Path(__file__).resolve().parents[2]
 TRANSFORM = open_clip.image_transform(32, is_train=True)
@@ -445,6 +452,37 @@ def test_decoders_in_other_processes_read_the_table(tmp_path):
 
 def all_members(sample):
     return repr([item for item in sample.items() if item[0] != "__url__"])
+
+
+def test_a_decoding_process_gets_the_join_without_what_only_the_listing_of_shards_needs(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "t.jsonl"
+    table.write_text('{"key": "a", "caption": "new"}')
+    on = parse_on("key")
+    index = row_index(locate_table(table), "t.jsonl", on, ("caption",), tmp_path / "cache")
+    shard = single_shard("0.tar")
+    join = JoinedFields(
+        index,
+        "t.jsonl",
+        on,
+        (FieldToSet("txt", "", "caption"),),
+        ("caption",),
+        other_columns=("more",),
+        prefixes={shard: "folder/"},
+        withheld={shard: bytes(1 << 20)},
+        use=RowUse(index, keeps_rows=True),
+    )
+    fields = FeedColumns((), parse_captions("txt"))
+    work = SampleWork(None, fields, TokenizedCaptions(as_text), 100, join=join)
+
+    data = pickle.dumps(work)
+
+    assert len(data) < 10_000
+    copy = pickle.loads(data).join
+    assert (copy.prefixes, copy.withheld, copy.other_columns, copy.use) == ({}, {}, (), None)
+    row = index.entry_of("a")
+    assert copy.joined_members(row, {"txt": b"old"}, lambda _: 100) == {"txt": b"new"}
 
 
 def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):

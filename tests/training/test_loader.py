@@ -161,6 +161,24 @@ def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
         assert sorted(found) == everything
 
 
+def test_the_time_that_training_waited_is_counted_and_the_time_of_a_step_is_not(
+    tmp_path: Path,
+) -> None:
+    loading = loader(write_shards(tmp_path, [8]), workers=1, batch_size=4)
+    batches = iter(loading)
+
+    start = time.perf_counter()
+    next(batches)
+    waited, elapsed = loading.waited, time.perf_counter() - start
+    time.sleep(0.2)
+    next(batches)
+
+    assert 0 < waited <= elapsed
+    assert waited < loading.waited < waited + 0.2
+    batches.close()
+    loading.close()
+
+
 @pytest.mark.deep
 def test_epochs_are_shuffled_differently_and_seeds_too(tmp_path):
     data = write_shards(tmp_path, [40, 40])

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -417,3 +419,28 @@ def test_names_from_the_data_do_not_reach_the_terminal(tmp_path):
     )
     text = "\n".join(look(data, "--workers", "1", "--batch-size", "2").lines)
     assert "\x1b" not in text
+
+
+IDLE = """
+import sys, time
+from wdsflow import FeedOptions
+from wdsflow.training.launch.preflight_timeout import end_if_idle
+
+options = FeedOptions(stall_after=0.4, argv=("--workers", "1"))
+with end_if_idle(options, lambda count, label="": None, lambda text: print(text)) as begin:
+    begin(3)("a shard")
+    sys.stdout.reconfigure(line_buffering=True)
+    time.sleep(60)
+"""
+
+
+def test_a_preflight_that_reads_nothing_ends_with_commands_that_find_the_shard_or_wait() -> None:
+    done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines() == [
+        "preflight: 1 of 3 shards were read, then nothing came for 0.4 s",
+        "To fix it:",
+        "  see which shard hangs: wdsflow train --no-preflight --stall-after 0.4 -- --workers 1",
+        "  if data is slow and does come, wait longer: wdsflow train --stall-after 4 -- --workers 1",
+    ]

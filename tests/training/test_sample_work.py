@@ -1,6 +1,8 @@
 """Samples are made of the bytes of shards, or lost with a reason."""
 
+import contextlib
 import os
+import pickle
 import re
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from wdsflow.shards.source.base import read_fully, single_shard
 from wdsflow.stages import Dropped, StageError
 from wdsflow.stages.caption_sources import LARGEST, parse_captions
 from wdsflow.training.columns import FeedColumns
-from wdsflow.training.sample_tasks import Blob, SampleRef, StreamKey, Task
+from wdsflow.training.sample_tasks import Blob, MadeSample, SampleRef, StreamKey, Task
 from wdsflow.training.tokenized_captions import TokenizedCaptions
 from wdsflow.training.workers.sample_members import OpenShards
 from wdsflow.training.workers.sample_work import ChunkWork, SampleWork
@@ -153,3 +155,27 @@ def test_files_stay_open_while_they_are_used(tmp_path):
         files.close()
         assert is_open(last)
     assert not is_open(last)
+
+
+def test_a_copy_for_another_process_makes_the_same_samples_with_files_of_its_own(
+    tmp_path: Path,
+) -> None:
+    shard = tmp_path / "0.tar"
+    shard.write_bytes(b"imagecap")
+    fields = FeedColumns(("jpg",), parse_captions("txt"))
+    tokens = TokenizedCaptions(short)
+    work = SampleWork(Images(), fields, tokens, 5, hold=lambda _: contextlib.nullcontext())
+    fits, large = Blob("jpg", 5, 0), Blob("jpg", 6, 0)
+    captions = (Blob("txt", 3, 5),)
+    refs = [SampleRef(single_shard(str(shard)), "k", image, captions) for image in (fits, large)]
+    made, copied = [task(ref) for ref in refs], [task(ref) for ref in refs]
+    ChunkWork((work,))(made, lambda _: None)
+
+    copy = pickle.loads(pickle.dumps(work))
+    ChunkWork((copy,))(copied, lambda _: None)
+
+    assert [one.result for one in copied] == [one.result for one in made]
+    assert made[0].result == MadeSample((b"image", 5), [3], ())
+    assert copy.shards is not work.shards
+    for one in (work, copy):
+        one.shards.close()

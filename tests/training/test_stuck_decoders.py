@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import psutil
 import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
@@ -162,3 +164,19 @@ def test_an_abandoned_iterator_may_be_closed_in_the_midst_of_any_call(tmp_path):
     loading.close()
     assert len(given) == 4
     assert called <= {"current_thread"}  # which takes none
+
+
+def test_all_decoders_are_killed_at_once(tmp_path: Path) -> None:
+    before = living_children()
+    data = write_shards(tmp_path, [40, 40])
+    loading = loader(data, workers=1, decoders=2, decode_in="processes")
+    run_of_epoch = loading._feed.start(0, EpochPosition())
+    run_of_epoch.next(lambda waited: None)
+    decoders = living_children(before)
+
+    run_of_epoch.decoders.kill()
+
+    _, alive = psutil.wait_procs(decoders, timeout=10)
+    assert (len(decoders), alive) == (2, [])
+    run_of_epoch.close()
+    loading.close()
