@@ -55,6 +55,8 @@ READ_AT_START = (
     "LANG",
     "LC_",
     "COVERAGE_",
+    "HF_HUB_",
+    "HF_ENDPOINT",
 )
 # Variables with these beginnings that a fork need not share: of the first two the folders are compared, and
 # the last is a folder that PyTorch sets when a library imports its compiler.
