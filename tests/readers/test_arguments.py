@@ -174,6 +174,11 @@ def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_mistyped_flag_that_is_not_about_data_is_named():
+    with pytest.raises(ArgumentsError, match="did you mean --lr-scheduler"):
+        parse_arguments(shlex.split("--train-data a.tar --lr-schedulr cosine"))
+
+
 @pytest.mark.parametrize("installed", [True, False])
 def test_braces_that_the_shell_expanded_are_recognised(installed, request):
     request.getfixturevalue("with_openclip_33" if installed else "without_openclip")

@@ -17,6 +17,7 @@ import pytest
 from wdsflow.records.counts import Counts
 from wdsflow.records.line import NewShard
 from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.read_status import statuses
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.run_outputs import run_outputs
 from wdsflow.repair import OtherOptions
@@ -283,6 +284,29 @@ def test_a_line_that_the_disk_did_not_take_is_taken_back(source: Path, tmp_path:
     assert json.loads(line)["name"] in {"0.tar", "1.tar", "2.tar"}
     assert not (tmp_path / "out/sizes.json").exists()
     assert thin_all(source, tmp_path / "out", {}).resumed == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (MemoryError(), "MemoryError"),
+        (OSError(28, "No space left"), "[Errno 28] No space left"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+def test_what_ended_a_run_is_kept_in_its_folder(
+    source: Path, tmp_path: Path, error: BaseException, why: str
+):
+    def fail_at_the_second(job: Job, line: Thinned, stop: Event) -> None:
+        if job.url.endswith("1.txt"):
+            raise error
+        thin(job, line, stop)
+
+    with pytest.raises(type(error)):
+        thin_all(source, tmp_path / "out", {}, fail_at_the_second)
+
+    (status,) = statuses(str(tmp_path / "out"))
+    assert [part.why for part in status.slices] == [why]
 
 
 def test_counts_that_do_not_add_up_end_a_run_with_both_sides():

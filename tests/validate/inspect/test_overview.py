@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -61,6 +62,14 @@ def test_numbers_are_sums_and_places_are_the_first():
     assert total.captions.frequent["a cat"] == 6
     tally, url = total.tallies["name.dotted"]
     assert (tally.count, tally.key, url) == (4, "1", "d/0000.tar")
+
+
+def test_an_image_of_one_pixel_has_a_known_size():
+    smallest = replace(shard(0), images=ImageFacts(2, 2, 1, 6, {"png": 2}, {"L": 2}, {0: 1, -1: 1}))
+    rows = [line.split() for line in shown(smallest).splitlines()]
+
+    assert ["1", "to", "2", "1", "#" * 30] in rows
+    assert ["unknown", "1", "#" * 30] in rows
 
 
 def test_summing_up_does_not_change_the_evidence():
