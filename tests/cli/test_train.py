@@ -131,6 +131,12 @@ def test_a_model_that_openclip_does_not_have_is_refused_with_the_nearest(tmp_pat
 
 
 @needs_openclip
+def test_numbers_with_which_openclip_cannot_train_are_refused(capsys):
+    assert run("train", "--", "--train-data", "0.tar", "--batch-size", "0") == 2
+    assert "--batch-size must be at least 1, not 0" in capsys.readouterr().err
+
+
+@needs_openclip
 @pytest.mark.parametrize("words", [("--model", "ViT-B-32"), ("--imagenet-val", "pictures")])
 def test_a_dry_run_needs_shards(capsys, words):
     assert run("train", "--dry-run", "--", *words) == 2
