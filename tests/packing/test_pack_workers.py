@@ -151,22 +151,32 @@ def test_ctrl_c_ends_the_processes_and_leaves_whole_shards_only(table: str, tmp_
     assert digests(tmp_path / "out") == digests(tmp_path / "fresh")
 
 
+# Stops itself after a shard is finished, once a worker and its keeper run.
+STOPPED_INSIDE = """
+import os, psutil, signal, sys
+import wdsflow
+import wdsflow.packing.pack_workers as workers
+
+def begin(_):
+    return stop_once_others_work
+
+def stop_once_others_work(_):
+    if len(psutil.Process().children(recursive=True)) >= 2:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+workers.usable_cores = lambda: 2
+wdsflow.pack_shards(sys.argv[1], sys.argv[2], samples=5, jobs=2, begin=begin)
+"""
+
+
 def test_after_kill_9_no_run_begins_before_the_processes_have_ended(table: str, tmp_path: Path):
     out = tmp_path / "out"
-    two_cores = "import wdsflow.packing.pack_workers as w; w.usable_cores = lambda: 2"
-    # Many shards: this process may be kept waiting while the run goes on.
-    pack = f"import wdsflow; wdsflow.pack_shards({table!r}, {str(out)!r}, samples=5, jobs=2)"
-    run = subprocess.Popen([sys.executable, "-c", f"{two_cores}; {pack}"])
+    run = subprocess.Popen([sys.executable, "-c", STOPPED_INSIDE, table, str(out)])
     writing = psutil.Process(run.pid)
-    children: list[psutil.Process] = []
-    # It stands still while it is looked at: else it could end meanwhile. At most 4 shards wait to
-    # be noted as finished.
-    while len(children) < 2 or len(list(out.glob("*.tar"))) < 5:
-        writing.resume()
-        time.sleep(0.01)
+    while writing.status() != psutil.STATUS_STOPPED:
         assert run.poll() is None
-        writing.suspend()
-        children = writing.children(recursive=True)
+        time.sleep(0.01)
+    children = writing.children(recursive=True)
     for child in children:
         child.suspend()
     os.kill(run.pid, signal.SIGKILL)
