@@ -32,7 +32,11 @@ def usable_cores() -> int:
 
 
 def default_processes(*, remote: bool) -> int:
-    """Return the number of processes for shards: one per core, two if they are on a server."""
+    """Return the number of processes for shards: one per core, two if they are on a server.
+
+    >>> default_processes(remote=True) / default_processes(remote=False)
+    2.0
+    """
     return usable_cores() * (2 if remote else 1)
 
 

@@ -25,6 +25,18 @@ def test_one_reader_that_does_not_train_is_enough():
         assert not report.ok
 
 
+def test_a_bad_verdict_is_accepted_if_a_baseline_knows_a_reason():
+    report = factories.healthy()
+    report = replace(report, verdicts=[factories.verdict("loses")], against_baseline=True)
+    assert not report.ok
+    assert replace(report, accepted=[factories.finding(severity="error")]).ok
+    assert not replace(
+        report,
+        accepted=[factories.finding(severity="error")],
+        findings=[factories.finding("W002", severity="error")],
+    ).ok
+
+
 def test_nothing_read_means_not_one_shard():
     report = factories.healthy()
     assert not report.nothing_read

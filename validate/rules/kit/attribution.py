@@ -256,8 +256,7 @@ def _add_joined_samples(context: Context, lost: "Counter[tuple[str, str]]", coun
         count -= 1
         if not count:
             return
-    if context.evidence.shards:
-        lost[context.evidence.shards[0].url, "W021"] += count
+    lost[context.evidence.shards[0].url, "W021"] += count
 
 
 def _shards_continued_elsewhere(context: Context) -> Iterator[ShardEvidence]:
