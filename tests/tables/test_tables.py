@@ -147,7 +147,8 @@ def test_too_few_addresses_are_an_error_of_the_system_and_not_the_end_of_the_pro
 import resource
 from pathlib import Path
 from wdsflow.tables import Tables, TablesError
-resource.setrlimit(resource.RLIMIT_AS, (900 << 20, 900 << 20))
+_, hard = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (900 << 20, hard))
 try:
     with Tables(Path({str(tmp_path)!r})) as tables:
         pass
