@@ -305,7 +305,6 @@ def test_a_score_that_was_taken_out_of_the_command_is_not_computed(interrupted: 
     )
 
 
-@pytest.mark.deep
 def test_a_ledger_keeps_a_score_that_was_taken_out_while_another_is_added(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "height,blur", "--jobs", 0)
     line = "wdsflow: out: 1 of 3 shards has width, and keeps it; computing height, blur\n"

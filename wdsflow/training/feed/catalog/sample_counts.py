@@ -158,7 +158,13 @@ class _Counting:
 
 
 def _first_of_folders(urls: Sequence[Shard]) -> dict[str, int]:
-    """Return the number of the first shard of each folder on a server."""
+    """Return the number of the first shard of each folder on a server.
+
+    >>> from wdsflow.shards.source.base import single_shard
+    >>> names = ("b/0.tar", "a/0.tar", "a/1.tar", "b/1.tar", "c/0.tar?signature=x")
+    >>> _first_of_folders([single_shard(f"https://host/{name}") for name in names])
+    {'https://host/b': 0, 'https://host/a': 1}
+    """
     first: dict[str, int] = {}
     for number, url in enumerate(urls):
         # A signature in the url is of this file alone.
