@@ -592,10 +592,13 @@ def test_the_commands_join_a_table_and_refuse_wrong_joins():
     done = run("filter", *words, "--join", table, *sets)
     assert done.status == 0
     assert "6 of 12 samples have a row of t.csv" in done.err
-    done = run("filter", shards, "-o", "as-before", "--recipe", "out/.wdsflow/run.json")
-    assert (done.status, "the run of out/.wdsflow/run.json joined a table" in done.err) == (2, True)
-    assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
-    assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+    for command, *scores in (("filter",), ("measure", "--scores", "caption_words")):
+        recipe = (*scores, "--recipe", "out/.wdsflow/run.json")
+        done = run(command, shards, "-o", f"{command}-again", *recipe)
+        assert done.status == 2
+        assert "the run of out/.wdsflow/run.json joined a table" in done.err
+        assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
+        assert run(*shlex.split(done.commands[-1])[1:]).status == 0
     done = run("filter", *words, "--join", table)
     assert "name them with --join-set\n  such as: wdsflow filter in" in done.err
     done = run("filter", *words, "--join", table, "--join-set", "txt=captoin")

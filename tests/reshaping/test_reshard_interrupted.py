@@ -8,6 +8,7 @@ The same command again ends with the same bytes.
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.killed import killed_again_and_again
 from tests.reshaping.sets import Samples, in_folder, members, write_set
 from tests.reshaping.test_reshard_hostile import packed_set
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+from wdsflow.shards.source.base import SourceChangedError
 
 MODULES = [
     "wdsflow.reshaping.reshard.run_reshard",
@@ -36,6 +38,26 @@ MODULES = [
 def test_a_reshard_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, options):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
     killed_again_and_again(partial(reshard_shards, source, out, **options), out, MODULES)
+
+
+def test_an_input_that_changes_after_it_was_copied_ends_the_run(tmp_path: Path):
+    source = packed_set(tmp_path / "in")
+    first = min((tmp_path / "in").glob("*.tar"))
+    left = 0
+
+    def begin(shards: int) -> Callable[[object], None]:
+        nonlocal left
+        left = shards
+        return change_after_the_last
+
+    def change_after_the_last(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            first.write_bytes(first.read_bytes() + bytes(512))
+
+    with pytest.raises(SourceChangedError, match=first.name):
+        reshard_shards(source, tmp_path / "out", samples=10, jobs=1, begin=begin)
 
 
 @pytest.mark.deep
