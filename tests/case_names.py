@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 def without_address(value: object) -> str:

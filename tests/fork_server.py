@@ -55,11 +55,10 @@ READ_AT_START = (
     "LANG",
     "LC_",
     "COVERAGE_",
-    "HF_HUB_",
-    "HF_ENDPOINT",
+    "HF_",
 )
-# Variables with these beginnings that a fork need not share: of the first two the folders are compared, and
-# the last is a folder that PyTorch sets when a library imports its compiler.
+# Variables, by their full names, that may differ in a fork all the same: of the first two the folders are
+# compared, and the last is a folder that PyTorch sets when a library imports its compiler.
 NOT_COMPARED = (b"PYTHONPATH", b"PYTHONSAFEPATH", b"TORCHINDUCTOR_CACHE_DIR")
 NAME = "wdsflow-tests-fork-server"
 _SIZE = struct.Struct("<q")
@@ -155,7 +154,8 @@ class _ForkServer:
     def __init__(self) -> None:
         # Sets LD_LIBRARY_PATH when it is imported: later, programs that a test starts would not have the
         # variables of the server, and be new interpreters.
-        importlib.import_module("cv2")
+        with contextlib.suppress(ImportError):
+            importlib.import_module("cv2")
         self.owner = os.getpid()
         self.exec = subprocess._fork_exec  # type: ignore[attr-defined]
         self._lock = threading.Lock()
@@ -301,8 +301,6 @@ def _serve(connection: socket.socket) -> NoReturn:
 
 
 def _preload() -> None:
-    # NumPy's BLAS starts its threads when it is imported.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for name in PRELOADED:
         importlib.import_module(name)
     gc.freeze()

@@ -62,6 +62,9 @@ def s3(server, monkeypatch):
     system.invalidate_cache()
     if names := system.find("bucket"):
         system.rm(names)
+    for upload in system.call_s3("list_multipart_uploads", Bucket="bucket").get("Uploads", ()):
+        named = {"Bucket": "bucket", "Key": upload["Key"], "UploadId": upload["UploadId"]}
+        system.call_s3("abort_multipart_upload", **named)
     server[1].clear()
     return server
 
@@ -240,10 +243,6 @@ def test_uploads_that_a_killed_run_began_are_aborted_and_others_are_not(s3):
     assert run(*words("repair", "s3://bucket/out")) == 0
     left = system.call_s3("list_multipart_uploads", Bucket="bucket").get("Uploads", ())
     assert [each["Key"] for each in left] == ["out/other.tar"]
-    for each in left:
-        system.call_s3(
-            "abort_multipart_upload", Bucket="bucket", Key=each["Key"], UploadId=each["UploadId"]
-        )
 
 
 @pytest.mark.deep
@@ -339,10 +338,3 @@ def test_only_the_uploads_of_the_named_objects_are_aborted(s3: tuple[Path, Log])
 
     uploads = system.call_s3("list_multipart_uploads", Bucket="bucket")["Uploads"]
     assert sorted(upload["Key"] for upload in uploads) == ["elsewhere/00001.tar", "out/other.tar"]
-    for upload in uploads:
-        system.call_s3(
-            "abort_multipart_upload",
-            Bucket="bucket",
-            Key=upload["Key"],
-            UploadId=upload["UploadId"],
-        )

@@ -283,7 +283,7 @@ def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
         ({"join_ambiguous": "first"}, "--join-ambiguous refuse", "--join-ambiguous first"),
     ],
 )
-def test_of_another_join_that_is_named_which_differs(other, old, new):
+def test_another_join_is_refused_and_the_option_that_differs_is_named(other, old, new):
     shards = write_shards(Path("in"), 1, 4)
     join = {"join": captions_of(1, 4), "join_set": {"txt": "caption"}}
     recipe = Recipe(where="caption_words >= 3")

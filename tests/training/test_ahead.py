@@ -82,7 +82,7 @@ def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url
     assert loading.tally.damage == {}
 
 
-def test_an_epoch_that_is_planned_ahead_calls_idle_from_its_begin_on() -> None:
+def test_an_epoch_that_is_planned_ahead_calls_idle_only_once_it_has_begun() -> None:
     calls: list[str] = []
     given: list[Callable[[], None]] = []
 

@@ -228,12 +228,18 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
 
 
 def _reads_again(observation: Observation) -> bool:
-    """Return whether a limit ended a run that had begun to read the shards again, without end."""
+    """Return whether a limit ended a run that repeats or resamples, and had read all shards."""
     run = observation.run
     if not run.is_limited or not (run.draws_shards or run.repeats):
         return False
-    # In shards that were not read yet, there may be samples that come out.
-    return run.read_until_the_limit > observation.evidence.samples
+    if run.ended_by == "passes":
+        return True
+    # A limit of samples may come before that: in other shards there may be samples that come out.
+    # Several workers may all have read the same ones.
+    has_read_all = run.read_until_the_limit > observation.evidence.samples
+    if observation.sees_shards:
+        has_read_all = has_read_all and observation.opened.issuperset(observation.urls)
+    return has_read_all
 
 
 def _note(spec: str, observation: Observation) -> str:

@@ -315,9 +315,12 @@ class SlowStart(TrainingRule):
         seconds = f"{fast:,.0f} to {slow:,.0f} s"
         reads = f"{how_many(needs.raw_before_first, 'sample')} of {size(mean)}"
         workers = arguments.workers
-        each = "its worker" if workers == 1 else f"each of {workers} workers"
+        reader = f"each of {workers} workers"
+        if workers < 2:
+            # Without workers, the process that trains reads itself.
+            reader = "the worker" if workers else "the process"
         yield self.finding(
-            f"the first batch of each epoch comes after {seconds}: {each} reads {reads} first"
+            f"the first batch of each epoch comes after {seconds}: {reader} reads {reads} first"
         )
 
 

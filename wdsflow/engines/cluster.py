@@ -134,7 +134,7 @@ def serve() -> None:
         os.dup2(nothing.fileno(), 1)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(KeyboardInterrupt):
-            # In here: the program may have ended already.
+            # Inside the block: if the program has ended already, SIGINT comes at once.
             when_closed(line, _interrupt_or_exit)
             _answer_all(line, stack)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -175,19 +175,15 @@ def _unreachable(error: BaseException) -> str:
 
     "" for any other error.
     """
-    import urllib.error
-
     errors = sys.modules.get("huggingface_hub.errors")
-    kinds: tuple[type[BaseException], ...] = (urllib.error.URLError,)
-    if errors is not None:
-        kinds += (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)
+    if errors is None:
+        return ""
     is_unreachable = False
     cause: BaseException | None = error
     first_cause = error
     while cause is not None:
         first_cause = cause
-        # A server that answers with an error can be reached.
-        if isinstance(cause, kinds) and not isinstance(cause, urllib.error.HTTPError):
+        if isinstance(cause, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
             is_unreachable = True
         cause = cause.__cause__ or cause.__context__
     return escape(str(first_cause), 200) if is_unreachable else ""

@@ -240,6 +240,10 @@ def resampled_nothing(urls):
     )
 
 
+def repeats_nothing_of_three(urls):
+    return repeats_nothing(urls[:3])
+
+
 def resampled_batches(urls):
     dataset = wds.WebDataset(urls, resampled=True, shardshuffle=False).to_tuple("__key__", "jpg")
     return dataset.batched(512, partial=False).with_epoch(2)

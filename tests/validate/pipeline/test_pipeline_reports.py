@@ -145,7 +145,7 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     check_file(golden, text)
 
 
-def test_a_pipeline_that_ends_without_a_loss_is_one_finding(tmp_path: Path) -> None:
+def test_a_pipeline_that_crashes_without_a_loss_is_one_finding(tmp_path: Path) -> None:
     verdict = factories.verdict("crashes", usable=30, reader="pipeline", title="train.py:make")
     assert verdict.samples == 30
 

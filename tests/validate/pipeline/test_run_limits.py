@@ -176,15 +176,26 @@ REPEATED = "stalls" if webdataset.__version__.startswith("0.") else "loses"
 @pytest.mark.parametrize(
     ("name", "outcome"), [("repeats_nothing", REPEATED), ("resampled_nothing", "stalls")]
 )
-def test_what_gives_nothing_does_not_stall_before_it_has_read_as_much_as_the_shards_hold(
+def test_what_gives_nothing_stalls_only_once_it_has_read_all_shards(
     name: str, outcome: Outcome, tmp_path: Path
 ) -> None:
     urls = forty(tmp_path)
 
+    # Of 800 samples, which are 80 draws of a shard, some are surely from each of the four.
     part, more = (
-        judged("observed_pipelines", name, urls, RunLimits(samples=samples)) for samples in (20, 50)
+        judged("observed_pipelines", name, urls, RunLimits(samples=samples))
+        for samples in (20, 800)
     )
 
     assert (part.outcome, part.usable, part.samples) == ("loses", 0, 20)
     assert "20 of 20 samples: stage " in part.reasons[0].message
     assert (more.outcome, more.usable) == (outcome, 0)
+
+
+def test_what_gives_nothing_does_not_stall_while_a_shard_is_not_read(tmp_path: Path) -> None:
+    limits = RunLimits(samples=50)
+
+    verdict = judged("observed_pipelines", "repeats_nothing_of_three", forty(tmp_path), limits)
+
+    assert verdict.outcome == "loses"
+    assert "it opened 3 of 4 shards" in verdict.note

@@ -14,6 +14,7 @@ import pytest
 import torch
 import webdataset as wds
 
+from tests.case_names import without_address
 from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from tests.validate.pipeline import user_pipelines, wild_pipelines
@@ -184,5 +185,5 @@ def test_traces_of_real_pipelines_tell_this(urls: list[str]) -> None:
                 f"{name}, {most} samples",
                 *told(trace(make(urls), samples=most, seconds=300)),
             ]
-    text = re.sub(r" at 0x\w+", "", "\n".join(lines))
+    text = without_address("\n".join(lines))
     check_text(GOLDEN, "traces", text)

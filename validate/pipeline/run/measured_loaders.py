@@ -15,7 +15,7 @@ from ...tracing.pipeline_steps import take_apart
 from ...tracing.trace_run import Stopped
 from ..reports.process_position import DATASET
 from ..reports.run_lists import list_opened
-from .no_sleep import keep_handlers_awake
+from .no_sleep import disable_handler_sleep
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest
 
@@ -87,7 +87,7 @@ class _MeasuredDataset:
             folder = Path(self._request.folder)
             # A worker that is not forked does neither yet.
             list_opened(folder, self._request.urls)
-            keep_handlers_awake()
+            disable_handler_sleep()
             position = begin_reports(folder, DATASET)
             chain = take_apart(self._pipeline())
             self._run = ReportedRun(chain, DATASET, self._request, position, self._deadline)

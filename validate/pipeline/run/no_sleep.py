@@ -1,4 +1,4 @@
-"""The handlers of webdataset do not sleep in a process that is only judged."""
+"""The handlers of webdataset do not sleep in the processes that run a pipeline to judge it."""
 
 import sys
 
@@ -11,7 +11,7 @@ class _NoSleep:
         """Return at once."""
 
 
-def keep_handlers_awake() -> None:
+def disable_handler_sleep() -> None:
     """Let the handlers of webdataset, if it is imported, return at once after each warning.
 
     They sleep half a second otherwise.

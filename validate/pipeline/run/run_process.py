@@ -23,7 +23,7 @@ from ..user_code.iterables import Items, is_map_style, is_ray
 from ..user_code.load_pipeline import PipelineError, build, check_built, failure_text, load_object
 from ..user_code.user_process import forget_ranks, limit_memory, start_ray
 from .measured_loaders import MeasuredLoaders
-from .no_sleep import keep_handlers_awake
+from .no_sleep import disable_handler_sleep
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest
@@ -78,7 +78,7 @@ def _build_pipeline(spec: str, user_object: object, request: RunRequest) -> obje
             text += f"; {fault}: validate where it will train"
         raise PipelineError(f"{spec} cannot be built: {text}") from None
     check_built(user_object, pipeline)
-    keep_handlers_awake()
+    disable_handler_sleep()
     return pipeline
 
 
