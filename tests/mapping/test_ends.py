@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -291,10 +293,9 @@ def test_a_disk_that_fills_up_ends_the_run_and_drops_no_row(tmp_path):
 
 
 def test_a_killed_worker_reports_the_first_reason_and_one_that_had_ended_none() -> None:
-    setup = MapSetup(sys.path, b"")
+    # Its work begins, and then it waits for a batch.
+    setup = MapSetup(sys.path, pickle.dumps(SimpleNamespace(begin=list)))
     killed, ended = MapWorker(setup), MapWorker(setup)
-    # It would end by itself, because of its setup.
-    os.kill(killed.pid, signal.SIGSTOP)
     ended.close()
 
     killed.kill("it took more memory than is left")
