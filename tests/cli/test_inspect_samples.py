@@ -146,6 +146,13 @@ def test_a_contact_sheet_is_one_page_in_which_captions_are_only_text(here):
     assert Image.open(io.BytesIO(base64.b64decode(first.partition(",")[2]))).size == (320, 128)
 
 
+def test_a_contact_sheet_says_what_a_reader_makes_of_each_sample(here):
+    words = ("inspect", "in", "--sample", 2, "--for", "open-clip", "--html", "sheet.html")
+    assert run(*words).status == 0
+    page = Page((here / "sheet.html").read_text(encoding="utf-8"))
+    assert page.data.count("open-clip-3.3") == 2
+
+
 def test_hostile_texts_are_escaped_on_the_terminal(here):
     done = run("inspect", "odd.tar", "--sample", 5)
     assert "\x1b" not in done.out

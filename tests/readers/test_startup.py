@@ -204,6 +204,25 @@ def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
     assert list(openclip_urls(text)) == shardlists.expand_urls(text)
 
 
+def test_validation_data_of_an_unknown_type_is_foreseen(tmp_path):
+    command = Arguments(
+        train_data=str(tmp_path / "0.tar"),
+        val_data="x.parquet",
+        dataset_type="auto",
+        train_num_samples=9,
+        workers=1,
+        batch_size=1,
+    )
+    shard = ShardEvidence(single_shard(command.train_data))
+
+    found = simulate_start(
+        command, [shard.url], read_sidecars([shard.url], Evidence("names", [shard]))
+    )
+
+    assert found.crash_kind == "dataset-type"
+    assert "the extension 'parquet' of --val-data" in found.crash
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("changed", "sizes", "kind"),

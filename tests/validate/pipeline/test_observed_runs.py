@@ -281,6 +281,17 @@ print(webdataset.handlers.time is time)
 """
 
 
+def test_a_dataset_has_its_own_attributes_while_it_is_measured(tmp_path: Path) -> None:
+    class Classes(list[str]):
+        classes = ("cat", "dog")
+
+    items = MeasuredItems(Classes("ab"), RunRequest((), str(tmp_path)), time.monotonic() + 60)
+
+    assert items.classes == ("cat", "dog")
+    with pytest.raises(AttributeError):
+        items.nothing  # noqa: B018
+
+
 @pytest.mark.usefixtures("new_interpreters")
 def test_a_worker_that_is_not_forked_reads_the_same_and_lists_what_it_opens(tmp_path: Path) -> None:
     urls = forty(tmp_path)
