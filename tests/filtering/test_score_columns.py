@@ -123,11 +123,11 @@ def test_twins_whose_neighbours_are_dropped_are_not_counted_as_kept():
     found = column(values.tolist())
     found.shards_with_repeated_keys.append((keys, values))
     # At 2, both that follow the first "a" are quarantined.
-    assert [found.count_kept(least) for least in (0, 2, 4)] == [
-        6,
-        3,
-        1,
-    ]
+    assert [found.count_kept(least) for least in (0, 2, 4)] == [6, 3, 1]
+
+    mirrored = column((-values).tolist(), keeps_small=True)
+    mirrored.shards_with_repeated_keys.append((keys, -values))
+    assert [mirrored.count_kept(most) for most in (0, -2, -4)] == [6, 3, 1]
 
 
 @pytest.mark.parametrize(
