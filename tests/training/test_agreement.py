@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 DRAWN = (
-    "sound",
+    "valid",
     "truncated",
     "interleaved",
     "dotted_names",

@@ -13,11 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -504,13 +506,16 @@ def test_nothing_needs_shared_memory_and_no_stopped_process_or_hanging_thread_ke
         or subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode
     ):
         pytest.skip("/dev/shm cannot be replaced here: this needs Linux and its user namespaces")
-    data = write_shards(tmp_path, [20, 20])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = [*isolated, sys.executable, "-c", _WITHOUT_SHARED_MEMORY, data]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    # The folder for temporary files may be in the shared memory.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        data = write_shards(Path(folder), [20, 20])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": folder}
+        program = [*isolated, sys.executable, "-c", _WITHOUT_SHARED_MEMORY, data]
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+        expected = batches(data)
     assert done.stderr.splitlines()[-1] == "ZeroDivisionError: the user's own"
     forked, spawned, hint, *pids = done.stdout.splitlines()
-    assert json.loads(forked) == json.loads(spawned) == batches(data)
+    assert json.loads(forked) == json.loads(spawned) == expected
     assert hint == "Define it at the top level of a module, not inside of a function."
     assert len(pids) == 4
     await_end(*map(int, pids))

@@ -97,7 +97,7 @@ def test_captions_in_json_train(said):
 @pytest.mark.deep
 def test_a_trial_tells_how_much_training_waits_for_data_and_saves_nothing(said):
     status, text, folder = said["headspace"]
-    assert status == 0, text
+    assert status == "0", text
     assert re.search(
         r"headspace of rank 0: training waits [\d.]+% of the time for data: .* \(6 batches\)", text
     )
