@@ -171,13 +171,16 @@ def test_an_end_that_comes_early_is_an_error(kept: int) -> None:
             receive(fourth)
 
 
+def driver_of_cluster(errors: Path) -> Peer:
+    """Start a driver that writes its errors into a file."""
+    with errors.open("wb") as file:
+        return Peer("from wdsflow.engines.cluster import serve; serve()", kept=False, stderr=file)
+
+
 def test_a_driver_of_a_cluster_waits_for_the_end_of_its_program_and_leaves_without_an_error(
     tmp_path: Path,
 ) -> None:
-    with open(tmp_path / "errors", "wb") as errors:
-        driver = Peer(
-            "from wdsflow.engines.cluster import serve; serve()", kept=False, stderr=errors
-        )
+    driver = driver_of_cluster(tmp_path / "errors")
     raised, error = driver.ask(("unknown", ()))
     assert (raised, type(error)) == (True, AttributeError)
 
@@ -194,10 +197,7 @@ def test_a_driver_of_a_cluster_waits_for_the_end_of_its_program_and_leaves_witho
 def test_a_driver_of_a_cluster_that_begins_after_the_end_of_its_program_leaves_without_an_error(
     tmp_path: Path,
 ) -> None:
-    with open(tmp_path / "errors", "wb") as errors:
-        driver = Peer(
-            "from wdsflow.engines.cluster import serve; serve()", kept=False, stderr=errors
-        )
+    driver = driver_of_cluster(tmp_path / "errors")
 
     driver.line.close()
 

@@ -222,24 +222,25 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
         return "stalls"
     if unclear:
         return "not judged"
-    if gave_nothing and _reads_again(observation):
+    if gave_nothing and _ended_after_all_shards(observation):
         return "stalls"
     return "trains" if observation.is_enough(observation.usable) else "loses"
 
 
-def _reads_again(observation: Observation) -> bool:
-    """Return whether a limit ended a run that repeats or resamples, and had read all shards."""
+def _ended_after_all_shards(observation: Observation) -> bool:
+    """Return whether a run that repeats or resamples had read all shards when a limit ended it."""
     run = observation.run
     if not run.is_limited or not (run.draws_shards or run.repeats):
         return False
+    # It ends after several times the samples of the shards.
     if run.ended_by == "passes":
         return True
-    # A limit of samples may come before that: in other shards there may be samples that come out.
-    # Several workers may all have read the same ones.
-    has_read_all = run.read_until_the_limit > observation.evidence.samples
-    if observation.sees_shards:
-        has_read_all = has_read_all and observation.opened.issuperset(observation.urls)
-    return has_read_all
+    # A limit of samples may end it earlier. As many samples as the shards hold are not
+    # all of them: several workers may have read the same ones, and draws may have left shards out.
+    has_read_enough = run.read_until_the_limit > observation.evidence.samples
+    if not observation.sees_shards:
+        return has_read_enough
+    return has_read_enough and observation.opened.issuperset(observation.urls)
 
 
 def _note(spec: str, observation: Observation) -> str:
