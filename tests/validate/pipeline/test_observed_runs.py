@@ -271,16 +271,6 @@ def test_lines_of_files_with_any_name_are_found_in_stacks(tmp_path: Path) -> Non
     assert own_line_in(stacks).endswith("entra\u00eener.py:1")
 
 
-WORKER = """
-import json, pickle, sys, time
-import webdataset.handlers
-
-stream, items = pickle.load(sys.stdin.buffer)
-print(json.dumps([len(list(stream)), len(items), [items[number] for number in range(len(items))]]))
-print(webdataset.handlers.time is time)
-"""
-
-
 def test_a_dataset_has_its_own_attributes_while_it_is_measured(tmp_path: Path) -> None:
     class Classes(list[str]):
         classes = ("cat", "dog")
@@ -290,6 +280,16 @@ def test_a_dataset_has_its_own_attributes_while_it_is_measured(tmp_path: Path) -
     assert items.classes == ("cat", "dog")
     with pytest.raises(AttributeError):
         items.nothing  # noqa: B018
+
+
+WORKER = """
+import json, pickle, sys, time
+import webdataset.handlers
+
+stream, items = pickle.load(sys.stdin.buffer)
+print(json.dumps([len(list(stream)), len(items), [items[number] for number in range(len(items))]]))
+print(webdataset.handlers.time is time)
+"""
 
 
 @pytest.mark.usefixtures("new_interpreters")
