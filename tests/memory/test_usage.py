@@ -31,7 +31,8 @@ def test_memory_that_grows_is_measured_again_at_once_and_other_memory_is_not() -
     with mmap.mmap(-1, 128 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         for at in range(0, len(block), 4096):
             block[at] = 1
-        assert known(os.getpid()) - before > 48 << 20
+        # Not compared with the value before: other forks take or give up a share of this memory.
+        assert abs(known(os.getpid()) - pss_bytes(os.getpid())) < 32 << 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others do not tell")
